@@ -1,0 +1,68 @@
+"""Memory for AI agents: recent turns, long-term recall, and a token budget that holds."""
+
+from actrone_memory._similarity import cosine_similarity
+from actrone_memory.config import MemoryConfig
+from actrone_memory.context import Dropped, RetrievedContext, TierUsage
+from actrone_memory.embedders.hashing import HashingEmbedder
+from actrone_memory.embedders.openai import OpenAIEmbedder
+from actrone_memory.embedders.sentence_transformers import LocalEmbedder
+from actrone_memory.errors import (
+    ActroneMemoryError,
+    ConfigurationError,
+    EmbeddingError,
+    MemoryNotFoundError,
+    StoreConnectionError,
+    TokenBudgetError,
+    ValidationError,
+)
+from actrone_memory.extraction import OpenAIFactExtractor, parse_facts
+from actrone_memory.manager import MemoryManager, create_memory_manager
+from actrone_memory.models import MemoryEntry, SessionMetadata, ToolResult, Turn
+from actrone_memory.protocols import (
+    Embedder,
+    EmbedderIdentity,
+    ExtractedFact,
+    FactExtractor,
+    L1Store,
+    L2Store,
+    Reranker,
+    Summariser,
+)
+from actrone_memory.stores.in_memory import InMemoryStore
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ActroneMemoryError",
+    "ConfigurationError",
+    "Dropped",
+    "Embedder",
+    "EmbedderIdentity",
+    "EmbeddingError",
+    "ExtractedFact",
+    "FactExtractor",
+    "HashingEmbedder",
+    "InMemoryStore",
+    "L1Store",
+    "L2Store",
+    "LocalEmbedder",
+    "MemoryConfig",
+    "MemoryEntry",
+    "MemoryManager",
+    "MemoryNotFoundError",
+    "OpenAIEmbedder",
+    "OpenAIFactExtractor",
+    "Reranker",
+    "RetrievedContext",
+    "SessionMetadata",
+    "StoreConnectionError",
+    "Summariser",
+    "TierUsage",
+    "TokenBudgetError",
+    "ToolResult",
+    "Turn",
+    "ValidationError",
+    "cosine_similarity",
+    "create_memory_manager",
+    "parse_facts",
+]

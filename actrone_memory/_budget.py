@@ -1,0 +1,169 @@
+"""What fits into a token budget, in which order, measured as rendered text. Pure.
+
+Nothing here is estimated item by item: a section fits when the text it renders to costs no more than its share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from actrone_memory import _render
+from actrone_memory._turns import cut_middle
+from actrone_memory.models import MemoryEntry, ToolResult, Turn
+from actrone_memory.tokens import TokenCounter
+
+SMALLEST_EXCERPT = 16
+"""Characters of a text that must remain after cutting; a section with less room stays empty."""
+
+LARGEST_BUDGET = 10**9
+"""Budgets above this are treated as this: more than any model reads, and exact as a float."""
+
+_Item = TypeVar("_Item")
+
+
+class Shares(NamedTuple):
+    """Tokens for memories and for turns of this session and earlier ones."""
+
+    memories: int
+    session: int
+
+
+def shares(token_budget: int, episodic_fraction: float, session_fraction: float) -> Shares:
+    """Divide the budget; both shares together never exceed ``floor((episodic + session) x token_budget)``."""
+    budget = min(token_budget, LARGEST_BUDGET)
+    total = math.floor((episodic_fraction + session_fraction) * budget)
+    memories = min(math.floor(episodic_fraction * budget), total)
+    return Shares(memories, min(math.floor(session_fraction * budget), total - memories))
+
+
+def fit_recent_turns(turns: Sequence[Turn], share: int, count: TokenCounter) -> list[Turn]:
+    """The newest turns that fit, oldest first, without a gap. The newest one is cut rather than left out."""
+    packer = _Packer(_render.RECENT_TURNS, share, count)
+    kept: list[Turn] = []
+    for turn in reversed(turns):
+        if not packer.add(_render.turn_item(turn)):
+            break
+        kept.append(turn)
+    if turns and not kept:
+        cut = _cut_turn_to_fit(turns[-1], packer)
+        return [cut] if cut else []
+    return kept[::-1]
+
+
+def fit_recalled_turns(entries: Sequence[MemoryEntry], share: int, count: TokenCounter) -> list[MemoryEntry]:
+    """The best-ranked archived turns that fit; one that is too long is passed over."""
+    packer = _Packer(_render.EARLIER_TURNS, share, count)
+    kept = [entry for entry in entries if packer.add(_render.recalled_item(entry))]
+    return kept or _best_excerpt(entries, packer, _render.recalled_item)
+
+
+def fit_memories(entries: Sequence[MemoryEntry], share: int, count: TokenCounter) -> list[MemoryEntry]:
+    """The best-ranked memories that fit; one that is too long is passed over, unless it is the best of all.
+
+    The best one comes back cut when it exceeds the whole share; half of the share is then kept for the others.
+    """
+    packer = _Packer(_render.MEMORIES, share, count)
+    if not entries or packer.fits(_render.memory_item(entries[0])):
+        return [entry for entry in entries if packer.add(_render.memory_item(entry))]
+    others = _Packer(_render.MEMORIES, share // 2, count)
+    kept = [entry for entry in entries[1:] if others.add(_render.memory_item(entry))]
+    packer.items = list(others.items)
+    return _best_excerpt(entries, packer, _render.memory_item) + kept
+
+
+class _Packer:
+    """Collects the items of one section as long as the section costs at most ``share`` tokens."""
+
+    def __init__(self, name: str, share: int, count: TokenCounter) -> None:
+        self.items: list[str] = []
+        self._name, self._share, self._count = name, share, count
+        self._bound = count(_render.section(name, [" "]))
+
+    def fits(self, item: str) -> bool:
+        return self._cost([*self.items, item]) <= self._share
+
+    def add(self, item: str) -> bool:
+        # Items counted one by one cost at least what they cost together, so most need no look at the whole text.
+        bound = self._bound + self._count(item)
+        if bound > self._share:
+            bound = self._cost([*self.items, item])
+            if bound > self._share:
+                return False
+        self._bound = bound
+        self.items.append(item)
+        return True
+
+    def _cost(self, items: Sequence[str]) -> int:
+        return self._count(_render.section(self._name, items))
+
+
+def _best_excerpt(
+    entries: Sequence[MemoryEntry], packer: _Packer, item: Callable[[MemoryEntry], str]
+) -> list[MemoryEntry]:
+    """The first entry cut to the room that is left; [] when no readable part of it fits."""
+    if not entries:
+        return []
+    best = entries[0]
+    excerpt = _longest(
+        lambda limit: best.model_copy(update={"content": cut_middle(best.content, limit)}),
+        lambda entry: packer.fits(item(entry)),
+        len(best.content),
+    )
+    return [excerpt] if excerpt else []
+
+
+def _cut_turn_to_fit(turn: Turn, packer: _Packer) -> Turn | None:
+    """The turn with its long texts cut in the middle; its tool results are left out when even that is too much."""
+    longest = max(map(len, (turn.user_message, turn.assistant_message, *map(_outcome, turn.tool_results))))
+    for keep_tools in (True, False):
+        cut = _longest(
+            lambda limit, keep_tools=keep_tools: _cut_turn(turn, limit, keep_tools=keep_tools),  # type: ignore[misc]
+            lambda candidate: packer.fits(_render.turn_item(candidate)),
+            longest,
+        )
+        if cut is not None:
+            return cut
+    return None
+
+
+def _cut_turn(turn: Turn, limit: int, *, keep_tools: bool) -> Turn:
+    """A copy with every text cut to ``limit`` characters; without records and metadata, which would be uncut."""
+    answer = cut_middle(turn.assistant_message, limit)
+    if turn.tool_results and not keep_tools:
+        answer = f"[{len(turn.tool_results)} tool results cut] {answer}".rstrip()
+    return turn.model_copy(
+        update={
+            "user_message": cut_middle(turn.user_message, limit),
+            "assistant_message": answer,
+            "tool_results": [_cut_result(result, limit) for result in turn.tool_results if keep_tools],
+            "metadata": {},
+            "records": [],
+        }
+    )
+
+
+def _cut_result(result: ToolResult, limit: int) -> ToolResult:
+    params = result.params if len(str(result.params)) <= limit else {}
+    return result.model_copy(update={"params": params, "result": cut_middle(_outcome(result), limit)})
+
+
+def _outcome(result: ToolResult) -> str:
+    return result.result if isinstance(result.result, str) else str(result.result)
+
+
+def _longest(
+    make: Callable[[int], _Item], fits: Callable[[_Item], bool], upper: int
+) -> _Item | None:
+    """``make(limit)`` for the largest limit in [SMALLEST_EXCERPT, upper] that fits; None when not even the smallest does."""
+    best: _Item | None = None
+    low, high = SMALLEST_EXCERPT, max(SMALLEST_EXCERPT, upper)
+    while low <= high:
+        middle = (low + high) // 2
+        candidate = make(middle)
+        if fits(candidate):
+            best, low = candidate, middle + 1
+        else:
+            high = middle - 1
+    return best

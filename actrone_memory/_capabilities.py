@@ -1,0 +1,341 @@
+"""What the manager may ask of any store: its own methods where it has them, stand-ins made of the documented ones.
+
+Whatever a foreign store raises leaves here as a `StoreConnectionError` that names the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+
+from actrone_memory._turns import flatten, join_records
+from actrone_memory.errors import ActroneMemoryError, ConfigurationError, StoreConnectionError
+from actrone_memory.models import ContentType, MemoryEntry, SessionMetadata, Turn
+from actrone_memory.protocols import (
+    ArchiveLog,
+    BatchWrites,
+    EmbedderBinding,
+    EmbedderIdentity,
+    EntryAccess,
+    L1Store,
+    L2Store,
+    MemoryListing,
+    SessionListing,
+    SessionTurns,
+    TagSearch,
+    TurnBatches,
+)
+
+EVERYTHING = 1_000_000
+"""Limit of a search that stands in for a listing."""
+
+
+class HotTier:
+    """An `L1Store` with every L1 capability."""
+
+    def __init__(self, store: L1Store) -> None:
+        self.store = store
+        self._log = _ProcessArchiveLog()
+
+    async def append(self, agent_id: str, session_id: str, records: Sequence[Turn], *, hold: bool) -> None:
+        """Append the records; in one step where the store can."""
+        with _named_errors(self.store):
+            if isinstance(self.store, TurnBatches):
+                await self.store.append_turns(agent_id, session_id, records, hold=hold)
+            else:
+                for record in records:
+                    await self.store.append_turn(agent_id, session_id, record)
+
+    async def recent_turns(self, agent_id: str, session_id: str, n: int | None = None) -> list[Turn]:
+        """The last ``n`` whole turns, oldest first."""
+        with _named_errors(self.store):
+            counts_whole_turns = isinstance(self.store, TurnBatches)
+            records = await self.store.get_recent_turns(agent_id, session_id, n if counts_whole_turns else None)
+        turns = join_records(records)
+        return turns if n is None else turns[-n:]
+
+    async def metadata(self, agent_id: str, session_id: str) -> SessionMetadata | None:
+        """Size and age of the session."""
+        with _named_errors(self.store):
+            return await self.store.get_session_metadata(agent_id, session_id)
+
+    async def clear_session(self, agent_id: str, session_id: str) -> None:
+        """Forget the session."""
+        with _named_errors(self.store):
+            await self.store.clear_session(agent_id, session_id)
+        self._log.forget(agent_id, session_id)
+
+    async def try_acquire_summary_lock(self, agent_id: str, session_id: str, ttl_seconds: int) -> bool:
+        """True for the first caller within the time."""
+        with _named_errors(self.store):
+            return await self.store.try_acquire_summary_lock(agent_id, session_id, ttl_seconds)
+
+    @property
+    def lists_sessions(self) -> bool:
+        """Whether sessions of earlier processes can be found."""
+        return isinstance(self.store, SessionListing)
+
+    async def list_sessions(self, agent_id: str) -> list[SessionMetadata]:
+        """Every session of the agent, the most recently active first."""
+        if not isinstance(self.store, SessionListing):
+            raise _missing(self.store, "list_sessions")
+        with _named_errors(self.store):
+            return await self.store.list_sessions(agent_id)
+
+    async def unarchived(self, agent_id: str, session_id: str) -> list[Turn]:
+        """Whole turns that the archive does not hold yet, or not yet whole."""
+        if isinstance(self.store, ArchiveLog):
+            with _named_errors(self.store):
+                return await self.store.unarchived(agent_id, session_id)
+        return self._log.unarchived(agent_id, session_id, await self.recent_turns(agent_id, session_id))
+
+    async def mark_archived(self, agent_id: str, session_id: str, turns: Sequence[Turn]) -> None:
+        """Note that the archive holds these turns."""
+        if isinstance(self.store, ArchiveLog):
+            with _named_errors(self.store):
+                await self.store.mark_archived(agent_id, session_id, turns)
+        else:
+            self._log.mark_archived(agent_id, session_id, turns)
+
+    async def mark_erased(self, agent_id: str) -> None:
+        """Keep what the agent's sessions hold now out of the archive for ever."""
+        if isinstance(self.store, ArchiveLog):
+            with _named_errors(self.store):
+                await self.store.mark_erased(agent_id)
+        else:
+            for session_id in self._log.sessions(agent_id):
+                records = flatten(await self.recent_turns(agent_id, session_id))
+                self._log.mark_erased(agent_id, session_id, records)
+
+    async def close(self) -> None:
+        """Close the store."""
+        with _named_errors(self.store):
+            await self.store.close()
+
+
+class ColdTier:
+    """An `L2Store` with every L2 capability."""
+
+    def __init__(self, store: L2Store) -> None:
+        self.store = store
+        # Every L2Store has a ``search``; only its parameters tell whether it is TagSearch's.
+        self._filters_tags = "tags" in inspect.signature(store.search).parameters
+        self._barrier = _ErasureBarrier()
+
+    async def search(
+        self,
+        agent_id: str,
+        vector: list[float],
+        threshold: float,
+        limit: int,
+        content_types: list[ContentType] | None,
+        query_text: str | None,
+        tags: Sequence[str] | None = None,
+    ) -> list[MemoryEntry]:
+        """The agent's best matches, without what was superseded and each id once."""
+        with _named_errors(self.store):
+            if tags is None:
+                found = await self.store.search(agent_id, vector, threshold, limit, content_types, query_text)
+            elif self._filters_tags and isinstance(self.store, TagSearch):
+                found = await self.store.search(
+                    agent_id, vector, threshold, limit, content_types, query_text, tags=tags
+                )
+            else:
+                everything = await self.store.search(
+                    agent_id, vector, threshold, EVERYTHING, content_types, query_text
+                )
+                found = [entry for entry in everything if set(tags) & set(entry.topic_tags)]
+        unique = {entry.id: entry for entry in reversed(found) if _may_return(entry, agent_id)}
+        return list(unique.values())[::-1][:limit]
+
+    async def upsert_many(self, entries: Sequence[MemoryEntry], *, epoch: int) -> bool:
+        """Store all entries of one agent; False, and none, after an erasure since ``epoch``."""
+        if not entries:
+            return True
+        with _named_errors(self.store):
+            if isinstance(self.store, BatchWrites):
+                return await self.store.upsert_many(entries, epoch=epoch)
+            async with self._barrier.writing(entries[0].agent_id, epoch) as allowed:
+                for entry in entries if allowed else []:
+                    await self.store.upsert(entry)
+            return allowed
+
+    async def erasure_epoch(self, agent_id: str) -> int:
+        """Changes with every erasure of the agent's memories."""
+        if isinstance(self.store, BatchWrites):
+            with _named_errors(self.store):
+                return await self.store.erasure_epoch(agent_id)
+        return self._barrier.epoch(agent_id)
+
+    async def get(self, agent_id: str, memory_id: str, dimensions: int) -> MemoryEntry | None:
+        """The agent's entry of this id, superseded or not."""
+        with _named_errors(self.store):
+            if isinstance(self.store, EntryAccess):
+                return await self.store.get(agent_id, memory_id)
+            found = await self._everything(agent_id, dimensions, None)
+        return next((entry for entry in found if entry.id == memory_id), None)
+
+    async def entries(
+        self, agent_id: str, dimensions: int, content_types: list[ContentType]
+    ) -> list[MemoryEntry]:
+        """All entries of these types, by listing or by a search that admits everything."""
+        with _named_errors(self.store):
+            if isinstance(self.store, MemoryListing):
+                return await self.store.list_memories(agent_id, content_types=content_types)
+            return await self._everything(agent_id, dimensions, content_types)
+
+    async def list_memories(
+        self, agent_id: str, content_types: list[ContentType], *, include_superseded: bool
+    ) -> list[MemoryEntry]:
+        """All of the agent's entries of these types, oldest first."""
+        if not isinstance(self.store, MemoryListing):
+            raise _missing(self.store, "list_memories")
+        with _named_errors(self.store):
+            return await self.store.list_memories(
+                agent_id, content_types=content_types, include_superseded=include_superseded
+            )
+
+    async def delete(self, memory_id: str) -> None:
+        """Delete one entry."""
+        with _named_errors(self.store):
+            await self.store.delete(memory_id)
+
+    async def delete_agent(self, agent_id: str) -> None:
+        """Delete all of the agent's entries; writes that began before come to nothing."""
+        with _named_errors(self.store):
+            async with self._barrier.erasing(agent_id):
+                await self.store.delete_agent_memories(agent_id)
+
+    async def delete_session_turns(self, agent_id: str, session_id: str, dimensions: int) -> None:
+        """Delete the session's archived turns; writes that began before come to nothing."""
+        with _named_errors(self.store):
+            if isinstance(self.store, SessionTurns):
+                await self.store.delete_session_turns(agent_id, session_id)
+                return
+            async with self._barrier.erasing(agent_id):
+                for entry in await self._everything(agent_id, dimensions, ["turn"]):
+                    if entry.session_id == session_id:
+                        await self.store.delete(entry.id)
+
+    async def bind_embedder(self, identity: EmbedderIdentity) -> EmbedderIdentity:
+        """Whose vectors the store holds; the given one when it holds none or does not know."""
+        if not isinstance(self.store, EmbedderBinding):
+            return identity
+        with _named_errors(self.store):
+            return await self.store.bind_embedder(identity)
+
+    async def close(self) -> None:
+        """Close the store."""
+        with _named_errors(self.store):
+            await self.store.close()
+
+    async def _everything(
+        self, agent_id: str, dimensions: int, content_types: list[ContentType] | None
+    ) -> list[MemoryEntry]:
+        probe = [1.0] + [0.0] * (dimensions - 1)
+        found = await self.store.search(agent_id, probe, -1.0, EVERYTHING, content_types)
+        return [entry for entry in found if entry.agent_id == agent_id]
+
+
+def _may_return(entry: MemoryEntry, agent_id: str) -> bool:
+    return entry.superseded_by is None and entry.agent_id == agent_id
+
+
+def _missing(store: object, method: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{type(store).__name__} has no method {method}(), which this call needs; "
+        "actrone_memory.protocols describes it.",
+        {"store": type(store).__name__, "missing": method},
+    )
+
+
+@contextmanager
+def _named_errors(store: object) -> Iterator[None]:
+    try:
+        yield
+    except ActroneMemoryError:
+        raise
+    except Exception as error:
+        raise StoreConnectionError(type(store).__name__, error) from error
+
+
+class _ProcessArchiveLog:
+    """Remembers, for this process, which records of a foreign store are archived or erased."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._archived: dict[tuple[str, str], set[str]] = {}
+        self._erased: dict[tuple[str, str], set[str]] = {}
+
+    def sessions(self, agent_id: str) -> list[str]:
+        with self._lock:
+            return [session for agent, session in self._archived if agent == agent_id]
+
+    def unarchived(self, agent_id: str, session_id: str, turns: Sequence[Turn]) -> list[Turn]:
+        key = agent_id, session_id
+        records = flatten(turns)
+        present = {record.id for record in records}
+        with self._lock:
+            archived = self._archived[key] = self._archived.get(key, set()) & present
+            erased = self._erased[key] = self._erased.get(key, set()) & present
+        living = join_records(record for record in records if record.id not in erased)
+        return [turn for turn in living if not {record.id for record in turn.records} <= archived]
+
+    def mark_archived(self, agent_id: str, session_id: str, turns: Sequence[Turn]) -> None:
+        with self._lock:
+            archived = self._archived.setdefault((agent_id, session_id), set())
+            archived.update(record.id for record in flatten(turns))
+
+    def mark_erased(self, agent_id: str, session_id: str, records: Sequence[Turn]) -> None:
+        with self._lock:
+            self._erased.setdefault((agent_id, session_id), set()).update(record.id for record in records)
+
+    def forget(self, agent_id: str, session_id: str) -> None:
+        with self._lock:
+            self._archived.pop((agent_id, session_id), None)
+            self._erased.pop((agent_id, session_id), None)
+
+
+class _ErasureBarrier:
+    """Keeps writes of this process that began before an erasure from landing after it, on any loop or thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._epochs: dict[str, int] = {}
+        self._writes: dict[str, set[Future[None]]] = {}
+
+    def epoch(self, agent_id: str) -> int:
+        with self._lock:
+            return self._epochs.get(agent_id, 0)
+
+    @asynccontextmanager
+    async def writing(self, agent_id: str, epoch: int) -> AsyncIterator[bool]:
+        """True while the write may go on; an erasure waits until it has ended."""
+        done: Future[None] = Future()
+        with self._lock:
+            allowed = self._epochs.get(agent_id, 0) == epoch
+            if allowed:
+                self._writes.setdefault(agent_id, set()).add(done)
+        try:
+            yield allowed
+        finally:
+            with self._lock:
+                writes = self._writes.get(agent_id, set())
+                writes.discard(done)
+                if not writes:
+                    self._writes.pop(agent_id, None)
+            done.set_result(None)
+
+    @asynccontextmanager
+    async def erasing(self, agent_id: str) -> AsyncIterator[None]:
+        """From here on older epochs may not write; entered when the last such write has ended."""
+        with self._lock:
+            self._epochs[agent_id] = self._epochs.get(agent_id, 0) + 1
+            running = list(self._writes.get(agent_id, ()))
+        for write in running:
+            await asyncio.wrap_future(write)
+        yield

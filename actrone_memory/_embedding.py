@@ -1,0 +1,62 @@
+"""The manager's way to vectors: long texts shortened, an embedder's failures and rubbish turned into one error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from actrone_memory.errors import ActroneMemoryError, EmbeddingError
+from actrone_memory.protocols import Embedder
+
+LONGEST_EMBEDDED = 8_000
+"""Characters of a text that are embedded, half from each end: about what common models read before they truncate."""
+
+
+def shorten(text: str) -> str:
+    """Both ends of a text too long to embed."""
+    half = LONGEST_EMBEDDED // 2
+    return text if len(text) <= LONGEST_EMBEDDED else f"{text[:half]}\n{text[-half:]}"
+
+
+async def embed_all(embedder: Embedder, texts: Sequence[str]) -> list[list[float]]:
+    """One checked vector for each text, in order.
+
+    Raises:
+        EmbeddingError: the embedder raised, or returned other than one finite vector of its size for each text.
+    """
+    try:
+        vectors = await embedder.embed_batch([shorten(text) for text in texts])
+    except ActroneMemoryError:
+        raise
+    except Exception as error:
+        raise EmbeddingError(f"{embedder.name} failed: {type(error).__name__}: {error}") from error
+    return _checked(embedder, vectors, len(texts))
+
+
+async def embed_one(embedder: Embedder, text: str) -> list[float]:
+    """The checked vector of one text; raises like `embed_all`."""
+    try:
+        vector = await embedder.embed(shorten(text))
+    except ActroneMemoryError:
+        raise
+    except Exception as error:
+        raise EmbeddingError(f"{embedder.name} failed: {type(error).__name__}: {error}") from error
+    return _checked(embedder, [vector], 1)[0]
+
+
+def _checked(embedder: Embedder, vectors: object, expected: int) -> list[list[float]]:
+    if not isinstance(vectors, Sequence) or len(vectors) != expected:
+        raise EmbeddingError(f"{embedder.name} returned no list of {expected} vectors")
+    checked = []
+    for vector in vectors:
+        try:
+            values = [float(value) for value in vector]
+        except (TypeError, ValueError):
+            raise EmbeddingError(f"{embedder.name} returned something that is no vector of numbers") from None
+        if len(values) != embedder.dimensions or not all(map(math.isfinite, values)):
+            raise EmbeddingError(
+                f"{embedder.name} promised {embedder.dimensions} finite numbers, returned a vector of {len(values)}",
+                {"dimensions": len(values), "expected": embedder.dimensions},
+            )
+        checked.append(values)
+    return checked

@@ -1,0 +1,113 @@
+"""From settings to parts: which store, embedder, extractor and reranker a manager gets."""
+
+from __future__ import annotations
+
+import logging
+
+from actrone_memory.config import MemoryConfig
+from actrone_memory.embedders.hashing import HashingEmbedder
+from actrone_memory.embedders.openai import OpenAIEmbedder
+from actrone_memory.errors import ConfigurationError
+from actrone_memory.extraction import OpenAIFactExtractor
+from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
+from actrone_memory.stores.in_memory import InMemoryStore
+
+logger = logging.getLogger("actrone_memory")
+
+_local_choice_logged = False
+
+
+def checked_config(config: MemoryConfig | None) -> MemoryConfig:
+    """``config``, or the settings of the environment; contradictions are refused."""
+    if config is None:
+        config = MemoryConfig()
+    if not isinstance(config, MemoryConfig):
+        raise ConfigurationError(f"config must be a MemoryConfig, not {type(config).__name__}")
+    config.validate_consistency()
+    return config
+
+
+def build_stores(config: MemoryConfig, l1: L1Store | None, l2: L2Store | None) -> tuple[L1Store, L2Store]:
+    """The given stores, and the backend's for what is not given."""
+    if l1 is not None and l2 is not None:
+        return l1, l2
+    if config.backend == "redis_qdrant":
+        raise ConfigurationError(
+            "backend='redis_qdrant' is not available in this version: the Redis and Qdrant stores are missing. Use "
+            "backend='memory', or pass stores of your own as create(l1=..., l2=...).",
+            {"setting": "backend", "missing": ["redis", "qdrant"]},
+        )
+    store = InMemoryStore(
+        config.max_session_turns,
+        relevance_weight=config.relevance_weight,
+        recency_weight=config.recency_weight,
+    )
+    return (l1 if l1 is not None else store), (l2 if l2 is not None else store)
+
+
+def build_embedder(config: MemoryConfig) -> Embedder:
+    """The embedder that ``embedding_provider`` names; "local" takes the best that is installed."""
+    global _local_choice_logged
+    config.validate_runtime()
+    if config.embedding_provider == "openai" and config.openai_api_key is not None:
+        key = config.openai_api_key.get_secret_value()
+        return OpenAIEmbedder(key, config.embedding_model, config.embedding_dimensions)
+    if config.embedding_provider == "local" and not _local_choice_logged:
+        _local_choice_logged = True
+        logger.info("embedding_provider='local' uses the hashing embedder: it compares words, not meanings")
+    return HashingEmbedder(config.hashing_dimensions)
+
+
+def build_extractor(config: MemoryConfig) -> FactExtractor | None:
+    """The extractor that ``extract_facts`` asks for, None when it does not."""
+    if not config.extract_facts:
+        return None
+    key = config.openai_api_key.get_secret_value() if config.openai_api_key else ""
+    if not key.strip():
+        raise ConfigurationError(
+            "extract_facts=True needs an extractor: set ACTRONE_OPENAI_API_KEY, or pass create(extractor=...).",
+            {"setting": "extract_facts"},
+        )
+    return OpenAIFactExtractor(key)
+
+
+def build_reranker(config: MemoryConfig) -> Reranker | None:
+    """The reranker that ``rerank_enabled`` asks for, None when it does not."""
+    if not config.rerank_enabled:
+        return None
+    raise ConfigurationError(
+        f"rerank_enabled=True: the reranker {config.rerank_model!r} is not available in this version. Pass one of your "
+        "own as create(reranker=...).",
+        {"setting": "rerank_enabled", "missing": "reranker"},
+    )
+
+
+def check_parts(
+    l1: L1Store,
+    l2: L2Store,
+    embedder: Embedder,
+    summariser: Summariser | None,
+    extractor: FactExtractor | None,
+    reranker: Reranker | None,
+) -> None:
+    """Refuse a part that lacks a method, at the start and by name."""
+    parts: list[tuple[str, object, type]] = [("l1", l1, L1Store), ("l2", l2, L2Store)]
+    optional: list[tuple[str, object, type]] = [
+        ("summariser", summariser, Summariser),
+        ("extractor", extractor, FactExtractor),
+        ("reranker", reranker, Reranker),
+    ]
+    parts += [part for part in optional if part[1] is not None]
+    for name, part, protocol in parts:
+        methods = [attribute for attribute in vars(protocol) if not attribute.startswith("_")]
+        missing = [method for method in methods if not callable(getattr(part, method, None))]
+        if missing:
+            raise ConfigurationError(
+                f"{name}: {type(part).__name__} has no {', '.join(f'{method}()' for method in missing)}; "
+                f"{protocol.__name__} in actrone_memory.protocols lists what it needs.",
+                {"part": name, "missing": missing},
+            )
+    if not isinstance(embedder, Embedder):
+        raise ConfigurationError(
+            f"embedder: {type(embedder).__name__} must be a subclass of actrone_memory.Embedder.", {"part": "embedder"}
+        )

@@ -1,0 +1,654 @@
+"""MemoryManager: what a caller does with memory, step by step. Ranking, budget and background work live elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import unicodedata
+import weakref
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Self, get_args
+
+from pydantic import JsonValue
+
+from actrone_memory import _budget, _factory, _render, _validation
+from actrone_memory._archive import Archive, derived_id
+from actrone_memory._background import Work
+from actrone_memory._capabilities import ColdTier, HotTier
+from actrone_memory._embedding import embed_all, embed_one, shorten
+from actrone_memory._ranking import DEFAULT_THRESHOLD
+from actrone_memory._turns import turn_text
+from actrone_memory.config import MemoryConfig
+from actrone_memory.context import Dropped, RetrievedContext, TierUsage
+from actrone_memory.errors import ActroneMemoryError, ConfigurationError, MemoryNotFoundError
+from actrone_memory.models import (
+    ContentType,
+    MemoryEntry,
+    Sensitivity,
+    SessionMetadata,
+    ToolResult,
+    Turn,
+    utc_now,
+)
+from actrone_memory.protocols import (
+    Embedder,
+    EmbedderIdentity,
+    ExtractedFact,
+    FactExtractor,
+    L1Store,
+    L2Store,
+    Reranker,
+    Summariser,
+)
+from actrone_memory.tokens import token_counter
+
+logger = logging.getLogger("actrone_memory")
+
+MEMORY_TYPES: list[ContentType] = [kind for kind in get_args(ContentType) if kind != "turn"]
+"""What counts as a memory when no types are asked for: everything but archived turns."""
+
+ARCHIVE_WAIT_SECONDS = 0.25
+"""How long a retrieval waits for the agent's other sessions to be archived, so that what was just said is found."""
+
+
+class MemoryManager:
+    """Two tiers of memory for agents: recent turns of a session, and long-term memories of an agent.
+
+    Make one with `create` or `create_memory_manager`. It may be shared by tasks, threads and event loops. ``agent_id``
+    is the wall: nothing stored under one is ever returned, changed or deleted under another.
+
+    Every method raises `ValidationError` for an argument that is not acceptable, `ConfigurationError` with code
+    ``"closed"`` after `close`, and `StoreConnectionError` when a store fails.
+    """
+
+    def __init__(
+        self,
+        l1: L1Store,
+        l2: L2Store,
+        embedder: Embedder,
+        config: MemoryConfig,
+        summariser: Summariser | None = None,
+        extractor: FactExtractor | None = None,
+        reranker: Reranker | None = None,
+    ) -> None:
+        _factory.check_parts(l1, l2, embedder, summariser, extractor, reranker)
+        self._config = config
+        self._embedder = embedder
+        self._extractor = extractor
+        self._reranker = reranker
+        self._count = token_counter(config.token_counter)
+        self._hot, self._cold = HotTier(l1), ColdTier(l2)
+        self._archive = Archive(self._hot, self._cold, embedder, config, self._count, summariser)
+        self._background = self._archive.background
+        self._turnstile = _Turnstile()
+        self._lock = threading.Lock()
+        self._caught_up: set[str] = set()
+        self._bound = False
+        self._closed = False
+
+    @classmethod
+    async def create(
+        cls,
+        config: MemoryConfig | None = None,
+        *,
+        l1: L1Store | None = None,
+        l2: L2Store | None = None,
+        embedder: Embedder | None = None,
+        extractor: FactExtractor | None = None,
+        reranker: Reranker | None = None,
+        summariser: Summariser | None = None,
+    ) -> Self:
+        """A manager that is ready to use; settings come from the environment when ``config`` is None.
+
+        With the defaults it runs in this process and opens no connection. A part that is passed in is used as it is,
+        and what the settings name instead is neither built nor loaded. `close` closes injected stores too.
+
+        Raises:
+            ConfigurationError: the settings contradict each other, name something that is not installed, or the
+                store was filled by another embedder.
+        """
+        config = _factory.checked_config(config)
+        l1, l2 = _factory.build_stores(config, l1, l2)
+        embedder = embedder if embedder is not None else _factory.build_embedder(config)
+        extractor = extractor if extractor is not None else _factory.build_extractor(config)
+        reranker = reranker if reranker is not None else _factory.build_reranker(config)
+        manager = cls(l1, l2, embedder, config, summariser, extractor, reranker)
+        await manager._bind_embedder()
+        return manager
+
+    @property
+    def relevance_threshold(self) -> float:
+        """Cosine in [-1, 1] that admits a memory: the setting, else the embedder's own, else 0.3."""
+        if self._config.relevance_threshold is not None:
+            return self._config.relevance_threshold
+        calibrated = self._embedder.relevance_threshold
+        return DEFAULT_THRESHOLD if calibrated is None else calibrated
+
+    @property
+    def background_failures(self) -> int:
+        """How many times archiving, summarising, extracting or reranking failed since the manager was made."""
+        return self._background.failure_count
+
+    # --- conversation ---------------------------------------------------------------------------------------------
+
+    async def store_turn(
+        self,
+        agent_id: str,
+        session_id: str,
+        user_message: str,
+        assistant_message: str,
+        tool_results: list[ToolResult] | None = None,
+        metadata: dict[str, JsonValue] | None = None,
+        turn_id: str | None = None,
+        timestamp: datetime | None = None,
+        continues: bool = False,
+    ) -> str:
+        """Append a turn to the session and return its id.
+
+        At least one of the messages, ``tool_results`` and ``metadata`` must hold something. With ``continues`` it is a
+        record of the turn before it: an answer that came later, a tool's result. A ``turn_id`` that this session has
+        seen is not appended again. ``timestamp`` (aware) is when it was said; it orders nothing.
+        """
+        self._check_open()
+        turn = Turn.model_construct(
+            id=derived_id("turn", str(time.time_ns()), str(id(object()))) if turn_id is None else turn_id,
+            session_id=_validation.identifier(session_id, "session_id"),
+            user_message=user_message,
+            assistant_message=assistant_message,
+            tool_results=tool_results,
+            timestamp=utc_now() if timestamp is None else timestamp,
+            metadata=metadata,
+            continues=continues,
+            records=[],
+        )
+        return (await self._append(agent_id, session_id, [_validation.record(turn, session_id)]))[0]
+
+    async def store_turns(self, agent_id: str, session_id: str, turns: list[Turn]) -> list[str]:
+        """Append several records in one step, all or none, and return their ids; [] for none.
+
+        A record with ``continues=True`` belongs to the turn before it. Joined turns stand for their records. Every
+        turn must carry ``session_id``. A record id that this session has seen is not appended again.
+        """
+        self._check_open()
+        _validation.identifier(session_id, "session_id")
+        return await self._append(agent_id, session_id, _validation.records(turns, session_id))
+
+    async def _append(self, agent_id: str, session_id: str, records: Sequence[Turn]) -> list[str]:
+        _validation.identifier(agent_id, "agent_id")
+        for record in records:
+            record.token_count = self._count(turn_text(record))
+        if records:
+            await self._hot.append(agent_id, session_id, records, hold=self._archive.wanted)
+            if self._archive.wanted:
+                self._catch_up(agent_id)
+                self._background.enqueue(Work(agent_id, session_id))
+        return [record.id for record in records]
+
+    async def get_recent_turns(self, agent_id: str, session_id: str, n: int | None = None) -> list[Turn]:
+        """The last ``n`` whole turns of the session, oldest first; all that are kept when None; [] for none."""
+        self._check_session(agent_id, session_id)
+        if n is not None:
+            _validation.positive_integer(n, "n")
+        return await self._hot.recent_turns(agent_id, session_id, n)
+
+    async def get_session_metadata(self, agent_id: str, session_id: str) -> SessionMetadata | None:
+        """Size and age of the session; None when there is none or it has expired."""
+        self._check_session(agent_id, session_id)
+        return await self._hot.metadata(agent_id, session_id)
+
+    async def list_sessions(self, agent_id: str) -> list[SessionMetadata]:
+        """Every session of the agent, the most recently active first.
+
+        Raises:
+            ConfigurationError: the L1 store cannot list sessions.
+        """
+        self._check_agent(agent_id)
+        return await self._hot.list_sessions(agent_id)
+
+    async def clear_session(self, agent_id: str, session_id: str) -> None:
+        """Delete the session's turns, archived ones included. Summaries and facts made from it stay."""
+        self._check_session(agent_id, session_id)
+        await self._hot.clear_session(agent_id, session_id)
+        await self._cold.delete_session_turns(agent_id, session_id, self._embedder.dimensions)
+
+    # --- long-term memory -----------------------------------------------------------------------------------------
+
+    async def inject_memory(
+        self,
+        agent_id: str,
+        content: str,
+        importance: float = 0.8,
+        session_id: str = "injected",
+        topic_tags: list[str] | None = None,
+        source: str = "injected",
+        sensitivity: Sensitivity = "none",
+        supersedes: str | None = None,
+    ) -> str:
+        """Store one fact and return its id; it is found from the next call on.
+
+        The same text again (whatever its case, width or spacing) refreshes the memory and returns the same id: newest
+        time, importance, source and sensitivity, all tags. ``supersedes`` names the memory that this one replaces;
+        the old one no longer comes back, except from ``list_memories(include_superseded=True)``.
+
+        Args:
+            importance: in [0, 1]; of equally relevant memories the more important comes first.
+            session_id: a label for where the memory comes from.
+            source: provenance, for example "user" or "import:crm".
+
+        Raises:
+            MemoryNotFoundError: ``supersedes`` is no memory of this agent; nothing was written.
+            EmbeddingError: the embedder failed; nothing was written.
+        """
+        self._check_agent(agent_id)
+        content = _validation.filled_text(content, "content")
+        entry = MemoryEntry(
+            id=_memory_id(agent_id, content),
+            agent_id=agent_id,
+            session_id=_validation.identifier(session_id, "session_id"),
+            content=content,
+            content_type="injected",
+            importance_score=_validation.importance(importance),
+            topic_tags=_validation.tags(topic_tags),
+            token_count=self._count(content),
+            source=_validation.identifier(source, "source"),
+            sensitivity=_validation.sensitivity(sensitivity),
+        )
+        if supersedes is not None:
+            _validation.identifier(supersedes, "supersedes")
+        await self._turnstile.pass_through()
+        await self._bind_embedder()
+        entry.embedding = await embed_one(self._embedder, content)
+        while not await self._write(entry, supersedes):
+            logger.debug("An erasure overtook a write for %r; writing again", agent_id)
+        return entry.id
+
+    async def _write(self, entry: MemoryEntry, supersedes: str | None) -> bool:
+        """Store ``entry`` and mark what it replaces, in one step; False when an erasure came in between."""
+        epoch = await self._cold.erasure_epoch(entry.agent_id)
+        batch = [await self._merged(entry)]
+        if supersedes is not None and supersedes != entry.id:
+            replaced = await self._owned(entry.agent_id, supersedes)
+            batch.append(replaced.model_copy(update={"superseded_by": entry.id}))
+        return await self._cold.upsert_many(batch, epoch=epoch)
+
+    async def _merged(self, entry: MemoryEntry) -> MemoryEntry:
+        """``entry`` with the tags and the type of an earlier memory of the same text."""
+        earlier = await self._cold.get(entry.agent_id, entry.id, self._embedder.dimensions)
+        if earlier is None:
+            return entry
+        tags = list(dict.fromkeys([*earlier.topic_tags, *entry.topic_tags]))
+        return entry.model_copy(update={"topic_tags": tags, "content_type": earlier.content_type})
+
+    async def _owned(self, agent_id: str, memory_id: str) -> MemoryEntry:
+        entry = await self._cold.get(agent_id, memory_id, self._embedder.dimensions)
+        if entry is None:
+            raise MemoryNotFoundError(memory_id)
+        return entry
+
+    async def search_memories(
+        self,
+        agent_id: str,
+        query: str,
+        limit: int = 10,
+        *,
+        content_types: list[ContentType] | None = None,
+        tags: list[str] | None = None,
+    ) -> list[MemoryEntry]:
+        """The agent's memories that match ``query``, best first, each with its ``score``.
+
+        Archived turns are left out unless ``content_types`` asks for them. With ``tags``, a memory must carry at
+        least one of them.
+        """
+        self._check_agent(agent_id)
+        query = _validation.filled_text(query, "query")
+        limit = _validation.positive_integer(limit, "limit")
+        types = _validation.content_types(content_types)
+        wanted_tags = None if tags is None else _validation.tags(tags, "tags")
+        await self._turnstile.pass_through()
+        await self._bind_embedder()
+        vector = await embed_one(self._embedder, query)
+        return await self._search(agent_id, query, vector, limit, MEMORY_TYPES if types is None else types, wanted_tags)
+
+    async def _search(
+        self,
+        agent_id: str,
+        query: str,
+        vector: list[float],
+        limit: int,
+        content_types: list[ContentType],
+        tags: list[str] | None = None,
+    ) -> list[MemoryEntry]:
+        if not content_types:
+            return []
+        text = shorten(query) if self._config.hybrid_retrieval else None
+        most = max(limit, self._config.rerank_top_k) if self._reranker else limit
+        found = await self._cold.search(
+            agent_id, vector, self.relevance_threshold, most, content_types, text, tags
+        )
+        for entry in found:
+            entry.embedding = None
+        return (await self._reranked(query, found))[:limit]
+
+    async def _reranked(self, query: str, found: list[MemoryEntry]) -> list[MemoryEntry]:
+        """The first ``rerank_top_k`` in the reranker's order; as they were when it fails."""
+        if self._reranker is None or not found:
+            return found
+        top = found[: self._config.rerank_top_k]
+        try:
+            scores = [float(s) for s in await self._reranker.rerank(query, [entry.content for entry in top])]
+            order = sorted(zip(scores, range(len(top)), strict=True), key=lambda pair: (-pair[0], pair[1]))
+        except Exception as error:  # a reranker improves the order, it must not cost the result
+            self._background.report(_as_ours(error, "rerank"), "Reranking")
+            return found
+        return [top[position] for _, position in order] + found[len(top) :]
+
+    async def list_memories(
+        self,
+        agent_id: str,
+        *,
+        content_types: list[ContentType] | None = None,
+        include_superseded: bool = False,
+    ) -> list[MemoryEntry]:
+        """All memories of the agent, oldest first; archived turns only when ``content_types`` asks for them.
+
+        Raises:
+            ConfigurationError: the L2 store cannot list memories.
+        """
+        self._check_agent(agent_id)
+        types = _validation.content_types(content_types)
+        _validation.flag(include_superseded, "include_superseded")
+        return await self._cold.list_memories(
+            agent_id, MEMORY_TYPES if types is None else types, include_superseded=include_superseded
+        )
+
+    async def delete_memory(self, agent_id: str, memory_id: str) -> None:
+        """Delete one memory for ever.
+
+        Raises:
+            MemoryNotFoundError: no memory of this id belongs to ``agent_id``.
+        """
+        self._check_agent(agent_id)
+        _validation.identifier(memory_id, "memory_id")
+        await self._owned(agent_id, memory_id)
+        await self._cold.delete(memory_id)
+
+    async def erase_agent_memories(
+        self, agent_id: str, session_id: str | None = None, *, all_sessions: bool = False
+    ) -> None:
+        """Delete all long-term memory of the agent for ever: memories, summaries, archived turns, old versions.
+
+        Turns in the hot tier stay, and are never archived or summarised again, except those of ``session_id``, which
+        are deleted, or of every session with ``all_sessions``. Work that was under way brings nothing back.
+        """
+        self._check_agent(agent_id)
+        if session_id is not None:
+            _validation.identifier(session_id, "session_id")
+        cleared = [session_id] if session_id is not None else []
+        if _validation.flag(all_sessions, "all_sessions"):
+            cleared += [session.session_id for session in await self._hot.list_sessions(agent_id)]
+        for session in dict.fromkeys(cleared):
+            await self._hot.clear_session(agent_id, session)
+        await self._hot.mark_erased(agent_id)
+        await self._cold.delete_agent(agent_id)
+
+    async def extract_memories(self, agent_id: str, session_id: str, n: int | None = None) -> list[str]:
+        """Extract facts from the last ``n`` turns (default: ``summarise_after_turns``), store them, return their ids.
+
+        A fact already known refreshes that memory. An extractor that fails costs the facts: it is logged, counted in
+        `background_failures`, and the result is [].
+
+        Raises:
+            ConfigurationError: the manager has no extractor.
+        """
+        self._check_session(agent_id, session_id)
+        most = self._config.summarise_after_turns if n is None else _validation.positive_integer(n, "n")
+        if self._extractor is None:
+            raise ConfigurationError(
+                "extract_memories() needs a fact extractor: pass one to MemoryManager.create(extractor=...), "
+                "or set extract_facts=True with an OpenAI key."
+            )
+        epoch = await self._cold.erasure_epoch(agent_id)
+        turns = await self._hot.recent_turns(agent_id, session_id, most)
+        facts = await self._extracted("\n\n".join(map(turn_text, turns)), self._extractor) if turns else []
+        entries = {entry.id: entry for entry in (self._fact_entry(agent_id, session_id, fact) for fact in facts)}
+        if not entries:
+            return []
+        await self._bind_embedder()
+        vectors = await embed_all(self._embedder, [entry.content for entry in entries.values()])
+        for entry, vector in zip(entries.values(), vectors, strict=True):
+            entry.embedding = vector
+        written = await self._cold.upsert_many([await self._merged(e) for e in entries.values()], epoch=epoch)
+        return list(entries) if written else []
+
+    async def _extracted(self, text: str, extractor: FactExtractor) -> list[ExtractedFact]:
+        try:
+            facts = [ExtractedFact.model_validate(fact) for fact in await extractor.extract(text)]
+            return [fact for fact in facts if _validation.text(fact.content, "content").strip()]
+        except Exception as error:  # whatever a model's adapter raises or returns costs facts, never turns
+            self._background.report(_as_ours(error, "extraction"), "Extracting facts")
+            return []
+
+    def _fact_entry(self, agent_id: str, session_id: str, fact: ExtractedFact) -> MemoryEntry:
+        return MemoryEntry(
+            id=_memory_id(agent_id, fact.content),
+            agent_id=agent_id,
+            session_id=session_id,
+            content=fact.content,
+            content_type="fact",
+            importance_score=min(1.0, max(0.0, fact.importance)),
+            topic_tags=fact.topic_tags,
+            token_count=self._count(fact.content),
+            source="extracted",
+            sensitivity=fact.sensitivity,
+        )
+
+    # --- retrieval ------------------------------------------------------------------------------------------------
+
+    async def retrieve_context(
+        self,
+        agent_id: str,
+        session_id: str,
+        query: str,
+        token_budget: int,
+        *,
+        content_types: list[ContentType] | None = None,
+        tags: list[str] | None = None,
+    ) -> RetrievedContext:
+        """What matters for the next model call, never more than the budget allows as rendered text.
+
+        The episodic share of the budget goes to memories that match ``query``; the session share to this session's
+        newest turns and, with what they leave, to archived turns that match. The newest turn and the best memory come
+        back cut rather than not at all (from about 200 tokens up). ``content_types`` and ``tags`` restrict what is
+        recalled, not the recent turns; archived turns carry no tags.
+
+        Raises:
+            TokenBudgetError: ``token_budget`` is zero or negative.
+            EmbeddingError: the embedder failed.
+        """
+        started = time.perf_counter()
+        self._check_session(agent_id, session_id)
+        query = _validation.filled_text(query, "query")
+        token_budget = _validation.token_budget(token_budget)
+        types = _validation.content_types(content_types)
+        wanted_tags = None if tags is None else _validation.tags(tags, "tags")
+        self._catch_up(agent_id)
+        await self._background.settle(
+            agent_id, except_session=session_id, timeout_seconds=ARCHIVE_WAIT_SECONDS
+        )
+        await self._turnstile.pass_through()
+        recent, (memories, turns) = await asyncio.gather(
+            self._hot.recent_turns(agent_id, session_id),
+            self._recall(agent_id, query, types, wanted_tags),
+        )
+        context = self._fit(token_budget, recent, memories, turns)
+        context.retrieval_duration_ms = (time.perf_counter() - started) * 1000
+        return context
+
+    async def _recall(
+        self, agent_id: str, query: str, types: list[ContentType] | None, tags: list[str] | None
+    ) -> tuple[list[MemoryEntry], list[MemoryEntry]]:
+        """Matching memories and matching archived turns, best first."""
+        await self._bind_embedder()
+        vector = await embed_one(self._embedder, query)
+        wanted = list(get_args(ContentType)) if types is None else types
+        turn_types: list[ContentType] = ["turn"] if "turn" in wanted and tags is None else []
+        most = self._config.max_episodic_memories
+        memories, turns = await asyncio.gather(
+            self._search(agent_id, query, vector, most, [kind for kind in wanted if kind != "turn"], tags),
+            self._search(agent_id, query, vector, most, turn_types),
+        )
+        return memories, turns
+
+    def _fit(
+        self, token_budget: int, recent: list[Turn], memories: list[MemoryEntry], turns: list[MemoryEntry]
+    ) -> RetrievedContext:
+        """Cut the candidates to the budget; nothing is told twice."""
+        count, config = self._count, self._config
+        share = _budget.shares(token_budget, config.budget_fraction_episodic, config.budget_fraction_session)
+        kept_recent = _budget.fit_recent_turns(recent, share.session, count)
+        here = {(turn.session_id, turn.id) for turn in kept_recent}
+        earlier = [entry for entry in turns if not _told(entry, here)]
+        left = share.session - count(_render.render([], [], kept_recent))
+        kept_earlier = _budget.fit_recalled_turns(earlier, left, count)
+        told = here | {(entry.session_id, turn_id) for entry in kept_earlier for turn_id in entry.source_turn_ids}
+        news = [entry for entry in memories if entry.content_type != "summary" or not _told(entry, told)]
+        kept_memories = _budget.fit_memories(news, share.memories, count)
+        session_cost = count(_render.render([], kept_earlier, kept_recent))
+        return RetrievedContext(
+            recent_turns=kept_recent,
+            episodic_memories=kept_memories,
+            recalled_turns=kept_earlier,
+            total_tokens_used=count(_render.render(kept_memories, kept_earlier, kept_recent)),
+            token_budget=token_budget,
+            retrieval_duration_ms=0.0,
+            dropped=Dropped(
+                turns=len(recent) - len(kept_recent),
+                recalled_turns=len(earlier) - len(kept_earlier),
+                memories=len(news) - len(kept_memories),
+            ),
+            tiers={
+                "memories": TierUsage(used=count(_render.render(kept_memories, [], [])), allowed=share.memories),
+                "session": TierUsage(used=session_cost, allowed=share.session),
+            },
+        )
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    async def drain(self) -> None:
+        """Wait until everything said so far is archived and summarised, trying again what failed before.
+
+        Raises:
+            ActroneMemoryError: with ``strict_background_errors``, the first failure since the last drain.
+        """
+        self._check_open()
+        await self._background.drain()
+        self._raise_failures()
+
+    async def close(self) -> None:
+        """Finish background work for at most ``shutdown_grace_seconds``, then close both stores. Twice is no error.
+
+        Raises:
+            ActroneMemoryError: with ``strict_background_errors``, the first failure since the last drain.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        await self._background.close(self._config.shutdown_grace_seconds)
+        await self._hot.close()
+        if self._cold.store is not self._hot.store:
+            await self._cold.close()
+        self._raise_failures()
+
+    def _raise_failures(self) -> None:
+        failures = self._background.take_failures()
+        if failures and self._config.strict_background_errors:
+            raise failures[0]
+
+    def _catch_up(self, agent_id: str) -> None:
+        """On the first call for an agent, look for turns that an earlier process or manager left unarchived."""
+        with self._lock:
+            if agent_id in self._caught_up or not (self._archive.wanted and self._hot.lists_sessions):
+                return
+            self._caught_up.add(agent_id)
+        self._background.enqueue(Work(agent_id, None))
+
+    async def _bind_embedder(self) -> None:
+        """Refuse to mix vectors of two embedders in one store."""
+        if self._bound:
+            return
+        mine = EmbedderIdentity(self._embedder.name, self._embedder.dimensions)
+        stored = await self._cold.bind_embedder(mine)
+        if stored != mine:
+            raise ConfigurationError(
+                f"The store was filled with the embedder {stored.name!r} ({stored.dimensions} dimensions), this "
+                f"manager uses {mine.name!r} ({mine.dimensions}): their vectors cannot be compared. Use the first "
+                "one again, or store the memories anew (reindex).",
+                {"stored": stored._asdict(), "configured": mine._asdict()},
+            )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConfigurationError(
+                "This MemoryManager is closed; create a new one with MemoryManager.create().", code="closed"
+            )
+
+    def _check_agent(self, agent_id: object) -> None:
+        self._check_open()
+        _validation.identifier(agent_id, "agent_id")
+
+    def _check_session(self, agent_id: object, session_id: object) -> None:
+        self._check_agent(agent_id)
+        _validation.identifier(session_id, "session_id")
+
+
+class _Turnstile:
+    """Lets one caller pass in each iteration of an event loop.
+
+    A burst of queries then computes one by one with the loop's other work in between, and nothing waits longer than
+    one query takes.
+    """
+
+    def __init__(self) -> None:
+        self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
+        self._guard = threading.Lock()
+
+    async def pass_through(self) -> None:
+        loop = asyncio.get_running_loop()
+        with self._guard:
+            lock = self._locks.setdefault(loop, asyncio.Lock())
+        async with lock:
+            await asyncio.sleep(0)
+
+
+def _memory_id(agent_id: str, content: str) -> str:
+    """One id for one text of one agent, whatever its case, width or spacing."""
+    folded = " ".join(unicodedata.normalize("NFKC", content).casefold().split())
+    return derived_id("memory", agent_id, folded)
+
+
+def _told(entry: MemoryEntry, told: set[tuple[str, str]]) -> bool:
+    """Whether all turns that ``entry`` stands for are in ``told``."""
+    return bool(entry.source_turn_ids) and all((entry.session_id, id_) in told for id_ in entry.source_turn_ids)
+
+
+def _as_ours(error: Exception, code: str) -> ActroneMemoryError:
+    if isinstance(error, ActroneMemoryError):
+        return error
+    ours = ActroneMemoryError(f"{type(error).__name__}: {error}", code=code)
+    ours.__cause__ = error
+    return ours
+
+
+@asynccontextmanager
+async def create_memory_manager(config: MemoryConfig | None = None) -> AsyncIterator[MemoryManager]:
+    """A `MemoryManager` for the length of an ``async with`` block; closed at its end."""
+    manager = await MemoryManager.create(config)
+    try:
+        yield manager
+    finally:
+        await manager.close()

@@ -1,0 +1,391 @@
+"""Both tiers in the memory of this process: no service, no file, nothing left when the process ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import numpy as np
+
+from actrone_memory import _index, _validation
+from actrone_memory._ranking import Weights
+from actrone_memory._turns import flatten, join_records
+from actrone_memory.errors import ConfigurationError, ValidationError
+from actrone_memory.models import ContentType, MemoryEntry, SessionMetadata, Turn
+from actrone_memory.protocols import EmbedderIdentity
+
+REMEMBERED_RECORD_IDS = 1_000
+"""Record ids a session recognises after their records were trimmed, so that a late retry is not appended again."""
+
+BACKLOG_TURNS = 1_000
+"""Turns a session holds beyond its window while the archive is away; beyond that the oldest are given up."""
+
+
+class InMemoryStore:
+    """An `L1Store` and an `L2Store` with every capability, safe to use from many threads and event loops.
+
+    ``max_turns`` is the number of whole turns a session keeps. The weights order a search without ``query_text``.
+
+    Raises:
+        ConfigurationError: ``max_turns`` below 1, or a weight outside [0, 1].
+    """
+
+    def __init__(self, max_turns: int = 50, *, relevance_weight: float = 0.7, recency_weight: float = 0.3) -> None:
+        _check_settings(max_turns, relevance_weight, recency_weight)
+        self._max_turns = max_turns
+        self._weights = Weights(relevance_weight, recency_weight)
+        # Reentrant, and held for computation only: no method waits for anything else while it holds it.
+        self._lock = threading.RLock()
+        self._sessions: dict[str, dict[str, _Session]] = {}
+        self._summary_locks: dict[tuple[str, str], float] = {}
+        self._indexes: dict[str, _index.AgentIndex] = {}
+        self._owners: dict[str, str] = {}
+        self._epochs: dict[str, int] = {}
+        self._embedder: EmbedderIdentity | None = None
+        self._dimensions: int | None = None
+        self._first_sequence = 0
+
+    # --- hot tier -------------------------------------------------------------------------------------------------
+
+    async def append_turn(self, agent_id: str, session_id: str, turn: Turn) -> None:
+        """Append one record; one whose id this session has seen is not appended again."""
+        await self.append_turns(agent_id, session_id, [turn])
+
+    async def append_turns(
+        self, agent_id: str, session_id: str, turns: Sequence[Turn], *, hold: bool = False
+    ) -> None:
+        """Append all records in one step. With ``hold``, turns wait for ``mark_archived`` before they are trimmed."""
+        _check_ids(agent_id, session_id)
+        records = _validation.records(list(turns), session_id)
+        if not records:
+            return
+        with self._lock:
+            session = self._sessions.setdefault(agent_id, {}).get(session_id)
+            if session is None:
+                session = self._sessions[agent_id][session_id] = _Session(self._first_sequence)
+            session.append(records, hold=hold)
+            session.trim(self._max_turns)
+
+    async def get_recent_turns(self, agent_id: str, session_id: str, n: int | None = None) -> list[Turn]:
+        """The last ``n`` whole turns, oldest first; all that are kept when None."""
+        limit = self._max_turns if n is None else min(_validation.positive_integer(n, "n"), self._max_turns)
+        with self._lock:
+            session = self._session(agent_id, session_id)
+            documents = session.last_turns(limit) if session else []
+        return join_records(map(Turn.model_validate_json, documents))
+
+    async def turn_count(self, agent_id: str, session_id: str) -> int:
+        """Whole turns that are kept."""
+        with self._lock:
+            session = self._session(agent_id, session_id)
+            return min(len(session.starts), self._max_turns) if session else 0
+
+    async def clear_session(self, agent_id: str, session_id: str) -> None:
+        """Forget the session, its marks and the record ids it has seen."""
+        _check_ids(agent_id, session_id)
+        with self._lock:
+            session = self._sessions.get(agent_id, {}).pop(session_id, None)
+            if session:
+                # A mark for the cleared session may still be on its way: it must lie before what comes next.
+                self._first_sequence = max(self._first_sequence, session.next_sequence)
+            self._summary_locks.pop((agent_id, session_id), None)
+
+    async def get_session_metadata(self, agent_id: str, session_id: str) -> SessionMetadata | None:
+        """Size and age of the session; None when there is none."""
+        with self._lock:
+            session = self._session(agent_id, session_id)
+            return self._metadata(agent_id, session_id, session) if session else None
+
+    async def list_sessions(self, agent_id: str) -> list[SessionMetadata]:
+        """Every session of the agent, the most recently active first."""
+        _check_ids(agent_id)
+        with self._lock:
+            sessions = self._sessions.get(agent_id, {})
+            found = [self._metadata(agent_id, name, session) for name, session in sessions.items()]
+        return sorted(found, key=lambda m: m.last_active.timestamp() if m.last_active else 0.0, reverse=True)
+
+    async def try_acquire_summary_lock(self, agent_id: str, session_id: str, ttl_seconds: int) -> bool:
+        """True for the first caller within ``ttl_seconds`` (0: for every caller)."""
+        _check_ids(agent_id, session_id)
+        with self._lock:
+            now = time.monotonic()
+            if self._summary_locks.get((agent_id, session_id), now) > now:
+                return False
+            self._summary_locks[agent_id, session_id] = now + ttl_seconds
+            return True
+
+    async def unarchived(self, agent_id: str, session_id: str) -> list[Turn]:
+        """Whole turns that end after the archived mark, trimmed-window backlog included."""
+        with self._lock:
+            session = self._session(agent_id, session_id)
+            documents = session.pending() if session else []
+            archived = session.archived if session else -1
+        turns = join_records(map(Turn.model_validate_json, documents))
+        return [turn for turn in turns if (turn.records[-1].sequence or 0) > archived]
+
+    async def mark_archived(self, agent_id: str, session_id: str, turns: Sequence[Turn]) -> None:
+        """Move the archived mark behind ``turns`` and trim what waited for it."""
+        last = max((record.sequence or 0 for record in flatten(turns)), default=-1)
+        with self._lock:
+            session = self._session(agent_id, session_id)
+            if session:
+                session.archived = max(session.archived, last)
+                session.trim(self._max_turns)
+
+    async def mark_erased(self, agent_id: str) -> None:
+        """Keep what the agent's sessions hold now out of every later archive."""
+        _check_ids(agent_id)
+        with self._lock:
+            for session in self._sessions.get(agent_id, {}).values():
+                session.erased = session.archived = session.next_sequence - 1
+                session.trim(self._max_turns)
+
+    def _session(self, agent_id: str, session_id: str) -> _Session | None:
+        _check_ids(agent_id, session_id)
+        return self._sessions.get(agent_id, {}).get(session_id)
+
+    def _metadata(self, agent_id: str, session_id: str, session: _Session) -> SessionMetadata:
+        return SessionMetadata(
+            agent_id=agent_id,
+            session_id=session_id,
+            turn_count=min(len(session.starts), self._max_turns),
+            created_at=session.created_at,
+            last_active=session.last_active,
+        )
+
+    # --- cold tier ------------------------------------------------------------------------------------------------
+
+    async def upsert(self, entry: MemoryEntry) -> None:
+        """Store or replace one entry.
+
+        Raises:
+            ValidationError: another agent owns the id, or the embedding has other dimensions than those stored.
+        """
+        await self.upsert_many([entry])
+
+    async def upsert_many(self, entries: Sequence[MemoryEntry], *, epoch: int | None = None) -> bool:
+        """Store all entries of one agent; none, and False, when ``epoch`` is no longer the agent's erasure epoch."""
+        if not entries:
+            return True
+        agent_id = _validation.entry(entries[0]).agent_id
+        dimensions = self._check_entries(agent_id, entries)
+        prepared = [_index.prepare(entry) for entry in entries]
+        with self._lock:
+            if epoch is not None and epoch != self._epochs.get(agent_id, 0):
+                return False
+            for entry in entries:
+                if self._owners.get(entry.id, agent_id) != agent_id:
+                    raise ValidationError("id", f"{entry.id!r} is the id of another agent's memory; use a new id")
+            self._dimensions = dimensions
+            index = self._indexes.setdefault(agent_id, _index.AgentIndex())
+            for one in prepared:
+                index.put(one)
+                self._owners[one.entry.id] = agent_id
+        return True
+
+    async def erasure_epoch(self, agent_id: str) -> int:
+        """Changes whenever memories of the agent are erased."""
+        with self._lock:
+            return self._epochs.get(agent_id, 0)
+
+    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
+        """The agent's entry of this id, superseded or not."""
+        _check_ids(agent_id)
+        with self._lock:
+            index = self._indexes.get(agent_id)
+            return index.get(memory_id) if index else None
+
+    async def list_memories(
+        self,
+        agent_id: str,
+        *,
+        content_types: Sequence[ContentType] | None = None,
+        include_superseded: bool = False,
+    ) -> list[MemoryEntry]:
+        """All entries of these types, oldest first."""
+        _check_ids(agent_id)
+        with self._lock:
+            index = self._indexes.get(agent_id)
+            return index.entries(content_types, include_superseded=include_superseded) if index else []
+
+    async def search(
+        self,
+        agent_id: str,
+        query_embedding: list[float],
+        threshold: float,
+        limit: int = 20,
+        content_types: list[ContentType] | None = None,
+        query_text: str | None = None,
+        *,
+        tags: Sequence[str] | None = None,
+    ) -> list[MemoryEntry]:
+        """The best matches, each with its ``score``; see `actrone_memory._ranking` for admission and order.
+
+        Without ``query_text``: cosine >= ``threshold``, ordered by relevance x cosine + recency x 0.5^(age / 30 d).
+        With it: cosine >= ``threshold`` or a strong match of words, ordered by both together.
+
+        Raises:
+            ValidationError: ``limit`` below 1, or a query of other dimensions than the stored vectors.
+        """
+        _check_ids(agent_id)
+        query = _index.Query(
+            vector=_index.unit_vector(_check_vector(query_embedding, "query_embedding")),
+            text=None if query_text is None else _validation.text(query_text, "query_text"),
+            threshold=_validation.cosine(threshold, "threshold"),
+            limit=_validation.positive_integer(limit, "limit"),
+            weights=self._weights,
+            now=time.time(),
+            content_types=_validation.content_types(content_types),
+            tags=None if tags is None else _validation.tags(tags, "tags"),
+        )
+        with self._lock:
+            index = self._indexes.get(agent_id)
+            if not index:
+                return []
+            self._check_dimensions(query.vector.size, "query_embedding")
+            return index.search(query)
+
+    async def delete(self, memory_id: str) -> None:
+        """Delete one entry, whoever owns it; deleting nothing is no error."""
+        _validation.identifier(memory_id, "memory_id")
+        with self._lock:
+            owner = self._owners.get(memory_id)
+            if owner is not None:
+                self._forget(owner, [memory_id])
+
+    async def delete_agent_memories(self, agent_id: str) -> None:
+        """Delete every entry of the agent and change its erasure epoch."""
+        _check_ids(agent_id)
+        with self._lock:
+            self._epochs[agent_id] = self._epochs.get(agent_id, 0) + 1
+            index = self._indexes.get(agent_id)
+            self._forget(agent_id, index.ids() if index else [])
+
+    async def delete_session_turns(self, agent_id: str, session_id: str) -> None:
+        """Delete the archived turns of one session and change the agent's erasure epoch."""
+        _check_ids(agent_id, session_id)
+        with self._lock:
+            self._epochs[agent_id] = self._epochs.get(agent_id, 0) + 1
+            index = self._indexes.get(agent_id)
+            self._forget(agent_id, index.session_turn_ids(session_id) if index else [])
+
+    async def bind_embedder(self, identity: EmbedderIdentity) -> EmbedderIdentity:
+        """Remember whose vectors these are; once some are stored, the answer is the one that filled the store."""
+        with self._lock:
+            if self._embedder is None or not self._owners:
+                self._embedder = identity
+            return self._embedder
+
+    async def close(self) -> None:
+        """Nothing to release: the data stays until the object is gone."""
+
+    def _forget(self, agent_id: str, memory_ids: Iterable[str]) -> None:
+        index = self._indexes.get(agent_id)
+        if index is None:
+            return
+        for memory_id in memory_ids:
+            index.remove(memory_id)
+            self._owners.pop(memory_id, None)
+        if not len(index):
+            del self._indexes[agent_id]
+        if not self._owners:
+            self._dimensions = None
+
+    def _check_entries(self, agent_id: str, entries: Sequence[MemoryEntry]) -> int | None:
+        dimensions = self._dimensions
+        for entry in entries:
+            _validation.entry(entry)
+            if entry.agent_id != agent_id:
+                raise ValidationError("entries", "must all belong to one agent")
+            if entry.embedding is not None:
+                size = len(_check_vector(entry.embedding, "embedding"))
+                if dimensions not in (None, size):
+                    raise ValidationError("embedding", f"has {size} dimensions, the store holds {dimensions}")
+                dimensions = size
+        return dimensions
+
+    def _check_dimensions(self, size: int, name: str) -> None:
+        if self._dimensions not in (None, size):
+            raise ValidationError(name, f"has {size} dimensions, the store holds {self._dimensions}")
+
+
+@dataclass(slots=True)
+class _Session:
+    """Records of one session as JSON, numbered without gaps; ``starts`` are the numbers at which whole turns begin."""
+
+    next_sequence: int
+    documents: deque[bytes] = field(default_factory=deque)
+    starts: deque[int] = field(default_factory=deque)
+    seen: dict[str, None] = field(default_factory=dict)
+    archived: int = -1
+    erased: int = -1
+    hold: bool = False
+    created_at: datetime | None = None
+    last_active: datetime | None = None
+
+    def append(self, records: Sequence[Turn], *, hold: bool) -> None:
+        self.hold = hold
+        for record in records:
+            if record.id in self.seen:
+                continue
+            if not record.continues or not self.starts:
+                self.starts.append(self.next_sequence)
+            stored = record.model_copy(update={"sequence": self.next_sequence})
+            self.documents.append(stored.model_dump_json(exclude={"records"}).encode())
+            self.seen[record.id] = None
+            self.next_sequence += 1
+            self.created_at = min(self.created_at or record.timestamp, record.timestamp)
+            self.last_active = max(self.last_active or record.timestamp, record.timestamp)
+        while len(self.seen) > max(REMEMBERED_RECORD_IDS, len(self.documents)):
+            del self.seen[next(iter(self.seen))]
+
+    def trim(self, max_turns: int) -> None:
+        """Give up turns beyond the window, those that wait for the archive only when the backlog is full."""
+        while len(self.starts) > max_turns:
+            end = self.starts[1]
+            waiting = self.hold and self.archived < end - 1
+            if waiting and len(self.starts) <= max_turns + BACKLOG_TURNS:
+                return
+            for _ in range(end - self.starts.popleft()):
+                self.documents.popleft()
+
+    def last_turns(self, n: int) -> list[bytes]:
+        if not self.starts:
+            return []
+        return self._from(self.starts[max(0, len(self.starts) - n)])
+
+    def pending(self) -> list[bytes]:
+        """Records after the erased mark, from the start of the first turn that is not wholly archived."""
+        begins = [start for start in self.starts if start <= self.archived + 1]
+        return self._from(max(self.erased + 1, begins[-1] if begins else 0))
+
+    def _from(self, sequence: int) -> list[bytes]:
+        first = self.next_sequence - len(self.documents)
+        return list(self.documents)[max(0, sequence - first) :]
+
+
+def _check_ids(agent_id: object, session_id: object = "-") -> None:
+    _validation.identifier(agent_id, "agent_id")
+    _validation.identifier(session_id, "session_id")
+
+
+def _check_vector(vector: Sequence[float], name: str) -> Sequence[float]:
+    try:
+        values = np.asarray(vector, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValidationError(name, "must be a list of numbers") from None
+    if values.ndim != 1 or not values.size or not np.isfinite(values).all():
+        raise ValidationError(name, "must be a list of finite numbers, at least one")
+    return vector
+
+
+def _check_settings(max_turns: object, *weights: object) -> None:
+    if isinstance(max_turns, bool) or not isinstance(max_turns, int) or max_turns < 1:
+        raise ConfigurationError(f"max_turns must be an integer of at least 1, is {max_turns!r}")
+    for weight in weights:
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1:
+            raise ConfigurationError(f"relevance_weight and recency_weight must be in [0, 1], got {weight!r}")
