@@ -29,6 +29,7 @@ from actrone_memory.protocols import (
     Summariser,
 )
 from actrone_memory.stores.in_memory import InMemoryStore
+from actrone_memory.sync import SyncMemoryManager
 
 __version__ = "0.1.0"
 
@@ -57,6 +58,7 @@ __all__ = [
     "SessionMetadata",
     "StoreConnectionError",
     "Summariser",
+    "SyncMemoryManager",
     "TierUsage",
     "TokenBudgetError",
     "ToolResult",

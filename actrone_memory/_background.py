@@ -132,8 +132,6 @@ class Background:
         while not self._stopping:
             wake.clear()
             tasks |= {asyncio.create_task(self._run_one(work)) for work in self._take(PARALLEL_SESSIONS - len(tasks))}
-            if self._stopping:
-                break
             waker = asyncio.create_task(wake.wait())
             await asyncio.wait({waker, *tasks}, return_when=asyncio.FIRST_COMPLETED)
             waker.cancel()

@@ -153,10 +153,8 @@ def _outcome(result: ToolResult) -> str:
     return result.result if isinstance(result.result, str) else str(result.result)
 
 
-def _longest(
-    make: Callable[[int], _Item], fits: Callable[[_Item], bool], upper: int
-) -> _Item | None:
-    """``make(limit)`` for the largest limit in [SMALLEST_EXCERPT, upper] that fits; None when not even the smallest does."""
+def _longest(make: Callable[[int], _Item], fits: Callable[[_Item], bool], upper: int) -> _Item | None:
+    """``make(limit)`` for the largest limit from SMALLEST_EXCERPT up that fits; None when not even that does."""
     best: _Item | None = None
     low, high = SMALLEST_EXCERPT, max(SMALLEST_EXCERPT, upper)
     while low <= high:

@@ -145,9 +145,7 @@ class ColdTier:
                     agent_id, vector, threshold, limit, content_types, query_text, tags=tags
                 )
             else:
-                everything = await self.store.search(
-                    agent_id, vector, threshold, EVERYTHING, content_types, query_text
-                )
+                everything = await self.store.search(agent_id, vector, threshold, EVERYTHING, content_types, query_text)
                 found = [entry for entry in everything if set(tags) & set(entry.topic_tags)]
         unique = {entry.id: entry for entry in reversed(found) if _may_return(entry, agent_id)}
         return list(unique.values())[::-1][:limit]
@@ -179,9 +177,7 @@ class ColdTier:
             found = await self._everything(agent_id, dimensions, None)
         return next((entry for entry in found if entry.id == memory_id), None)
 
-    async def entries(
-        self, agent_id: str, dimensions: int, content_types: list[ContentType]
-    ) -> list[MemoryEntry]:
+    async def entries(self, agent_id: str, dimensions: int, content_types: list[ContentType]) -> list[MemoryEntry]:
         """All entries of these types, by listing or by a search that admits everything."""
         with _named_errors(self.store):
             if isinstance(self.store, MemoryListing):

@@ -109,5 +109,6 @@ def check_parts(
             )
     if not isinstance(embedder, Embedder):
         raise ConfigurationError(
-            f"embedder: {type(embedder).__name__} must be a subclass of actrone_memory.Embedder.", {"part": "embedder"}
+            f"embedder: {type(embedder).__name__} must be a subclass of actrone_memory.Embedder.",
+            {"part": "embedder"},
         )

@@ -122,9 +122,7 @@ class AgentIndex:
     def get(self, memory_id: str) -> MemoryEntry | None:
         """The entry of this id, superseded or not."""
         document = (
-            self._superseded.get(memory_id)
-            or self._memories.document(memory_id)
-            or self._turns.document(memory_id)
+            self._superseded.get(memory_id) or self._memories.document(memory_id) or self._turns.document(memory_id)
         )
         return read_entry(document) if document else None
 
@@ -132,9 +130,7 @@ class AgentIndex:
         """Ids of the archived turns of one session."""
         return self._turns.ids_of_session(session_id)
 
-    def entries(
-        self, content_types: Sequence[ContentType] | None, *, include_superseded: bool
-    ) -> list[MemoryEntry]:
+    def entries(self, content_types: Sequence[ContentType] | None, *, include_superseded: bool) -> list[MemoryEntry]:
         """All entries of these types, oldest first."""
         documents: Iterable[bytes] = chain(self._memories.documents(), self._turns.documents())
         if include_superseded:
@@ -265,9 +261,7 @@ class _Shelf:
     def _rebuild(self) -> None:
         """Append the living rows anew, so that space and time follow what is stored, not what was ever stored."""
         vectors = self._vector_rows().copy()
-        living = [
-            (row, document) for row, document in enumerate(self._documents) if document is not None
-        ]
+        living = [(row, document) for row, document in enumerate(self._documents) if document is not None]
         self.rows = {}
         self._reset()
         for row, document in living:

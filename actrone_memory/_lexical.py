@@ -41,7 +41,9 @@ _UNSPACED = (
     "\U00020000-\U0003ffff"  # Han, further planes
 )
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
-_EMOJI = re.compile("[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f1e6-\U0001f1ff\U0001f300-\U0001f3fa\U0001f400-\U0001faff]")
+_EMOJI = re.compile(
+    "[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f1e6-\U0001f1ff\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
+)
 _CHUNK = re.compile(r"[A-Za-z](?:\+\+|#)(?!\w)|[^\W_]+(?:[-_./:\\@]+[^\W_]+)*")
 _JOINER = re.compile(r"[-_./:\\@]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -58,11 +58,10 @@ def inverse_document_frequency(containing: int, total: int) -> float:
     return float(np.log1p((total - containing + 0.5) / (containing + 0.5)))
 
 
-def bm25_term(tf: NDArray[np.float32], length: NDArray[np.float32], mean_length: float) -> NDArray[np.float32]:
+def bm25_term(tf: Floats, length: Floats, mean_length: float) -> Floats:
     """BM25's saturated term frequency, without idf; ``tf`` and ``length`` are weighted counts."""
     norm = BM25_K1 * (1 - BM25_B + BM25_B * length / max(mean_length, 1e-9))
-    result: NDArray[np.float32] = tf * (BM25_K1 + 1) / (tf + norm)
-    return result
+    return tf * (BM25_K1 + 1) / (tf + norm)
 
 
 def rank_by_cosine(
@@ -94,7 +93,7 @@ def rank_hybrid(
 ) -> Ranked:
     """Cosine >= threshold or a lexical match admits; both together order, nudged by importance and recency.
 
-    Recency is measured against the newest of the admitted, not against the clock: the same memories give the same order.
+    Recency is measured against the newest of the admitted, not against the clock: the same state, the same order.
     """
     admitted = np.flatnonzero((cosine >= threshold) | (lexical >= LEXICAL_FLOOR))
     if not admitted.size:
@@ -118,9 +117,7 @@ def _recency(age_seconds: Floats) -> Floats:
     return decayed
 
 
-def _order(
-    admitted: NDArray[np.intp], scores: Floats, importance: Floats, timestamps: Floats, limit: int
-) -> Ranked:
+def _order(admitted: NDArray[np.intp], scores: Floats, importance: Floats, timestamps: Floats, limit: int) -> Ranked:
     """Best score first; ties by importance, then the newer, then the later stored."""
     if admitted.size > limit:
         # Keep every candidate that ties with the last one taken, so that ties are broken by the rule below.

@@ -41,9 +41,7 @@ def turn_item(turn: Turn) -> str:
     return _item(turn_text(turn))
 
 
-def render(
-    memories: Sequence[MemoryEntry], recalled_turns: Sequence[MemoryEntry], recent_turns: Sequence[Turn]
-) -> str:
+def render(memories: Sequence[MemoryEntry], recalled_turns: Sequence[MemoryEntry], recent_turns: Sequence[Turn]) -> str:
     """The sections that have items, long-term memory first; "" for nothing at all."""
     return (
         section(MEMORIES, map(memory_item, memories))
@@ -53,6 +51,6 @@ def render(
 
 
 def _item(text: str) -> str:
-    """``text`` as one list item: later lines are indented, so that no text can pose as a second item or close the fence."""
+    """``text`` as one list item; later lines are indented, so that none can pose as an item or close the fence."""
     lines = _OUR_FENCE.sub("&lt;", text).splitlines() or [""]
     return "- " + "\n  ".join(lines) + "\n"

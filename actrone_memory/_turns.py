@@ -62,21 +62,17 @@ def _join_texts(texts: Iterable[str]) -> str:
 
 def turn_text(turn: Turn, *, tool_characters: int | None = None) -> str:
     """The turn as lines of ``Speaker: text``; each tool's output cut to ``tool_characters`` when given."""
-    lines = []
-    if turn.user_message:
-        lines.append(f"User: {turn.user_message}")
-    for result in turn.tool_results:
-        lines.append(f"Tool: {cut_middle(tool_text(result), tool_characters)}")
-    if turn.assistant_message:
-        lines.append(f"Assistant: {turn.assistant_message}")
+    lines = [f"User: {turn.user_message}"] if turn.user_message else []
+    lines += [f"Tool: {cut_middle(tool_text(result), tool_characters)}" for result in turn.tool_results]
+    lines += [f"Assistant: {turn.assistant_message}"] if turn.assistant_message else []
     return "\n".join(lines)
 
 
 def tool_text(result: ToolResult) -> str:
     """``name(params) -> result``, or ``-> failed: result``; params and results that are no text as JSON."""
     params = json.dumps(result.params, ensure_ascii=False, default=str) if result.params else ""
-    outcome = result.result if isinstance(result.result, str) else json.dumps(
-        result.result, ensure_ascii=False, default=str
+    outcome = (
+        result.result if isinstance(result.result, str) else json.dumps(result.result, ensure_ascii=False, default=str)
     )
     return f"{result.tool_name}({params}) -> {'' if result.success else 'failed: '}{outcome}"
 

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, datetime
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from pydantic import BaseModel, JsonValue
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -26,7 +26,7 @@ _Choice = TypeVar("_Choice", bound=str)
 
 
 def identifier(value: object, field: str) -> str:
-    """An id or label: 1 to 256 characters, not blank, without NUL and lone surrogates; kept code point by code point."""
+    """An id or label: 1 to 256 characters, not blank, no NUL, no lone surrogate; kept code point by code point."""
     text = _string(value, field)
     if not text.strip():
         raise ValidationError(field, "must not be blank")
@@ -162,12 +162,12 @@ def metadata(value: object, field: str = "metadata") -> dict[str, JsonValue]:
     return converted
 
 
-def tool_results(value: object) -> list[ToolResult]:
+def tool_results(value: object, field: str = "tool_results") -> list[ToolResult]:
     """A list of `ToolResult`, each in JSON form, together at most 16 MiB of JSON; None counts as []."""
     if value is None:
         return []
-    results = [_tool_result(item, f"tool_results[{i}]") for i, item in enumerate(_list(value, "tool_results"))]
-    _refuse_large_json([result.__dict__ for result in results], "tool_results")
+    results = [_tool_result(item, f"{field}[{i}]") for i, item in enumerate(_list(value, field))]
+    _refuse_large_json([result.__dict__ for result in results], field)
     return results
 
 
@@ -191,38 +191,56 @@ def records(value: object, session_id: str) -> list[Turn]:
 
     A joined turn, as reads return it, stands for its records. Every record must name ``session_id`` as its session.
     """
-    turns = _list(value, "turns")
     checked: list[Turn] = []
-    for i, turn in enumerate(turns):
+    for i, turn in enumerate(_list(value, "turns")):
+        field = f"turns[{i}]"
         if not isinstance(turn, Turn):
-            raise ValidationError(f"turns[{i}]", f"must be a Turn, not {type(turn).__name__}")
-        checked += [record(part, session_id, f"turns[{i}].") for part in (turn.records or [turn])]
+            raise ValidationError(field, f"must be a Turn, not {type(turn).__name__}")
+        for part in turn.records or [turn]:
+            if part.session_id != session_id:
+                raise ValidationError(f"{field}.session_id", f"is {part.session_id!r}, the call says {session_id!r}")
+            checked.append(
+                record(
+                    session_id,
+                    part.user_message,
+                    part.assistant_message,
+                    part.tool_results,
+                    part.metadata,
+                    identifier(part.id, f"{field}.id"),
+                    part.timestamp,
+                    part.continues,
+                    prefix=f"{field}.",
+                )
+            )
     return checked
 
 
-def record(turn: Turn, session_id: str, prefix: str = "") -> Turn:
-    """A copy of one record with every field checked; something must be in it."""
-    if turn.session_id != session_id:
-        raise ValidationError(f"{prefix}session_id", f"is {turn.session_id!r}, but the call names {session_id!r}")
+def record(
+    session_id: str,
+    user_message: object,
+    assistant_message: object,
+    results: object,
+    extra: object,
+    turn_id: str,
+    said_at: object,
+    continues: object,
+    *,
+    prefix: str = "",
+) -> Turn:
+    """One record made of checked values; something must be in it. Errors name their field after ``prefix``."""
     checked = Turn(
-        id=identifier(turn.id, f"{prefix}turn_id" if not prefix else f"{prefix}id"),
+        id=turn_id,
         session_id=session_id,
-        user_message=text(turn.user_message, f"{prefix}user_message"),
-        assistant_message=text(turn.assistant_message, f"{prefix}assistant_message"),
-        tool_results=tool_results(turn.tool_results),
-        timestamp=timestamp(turn.timestamp, f"{prefix}timestamp"),
-        metadata=metadata(turn.metadata, f"{prefix}metadata"),
-        continues=flag(turn.continues, f"{prefix}continues"),
+        user_message=text(user_message, f"{prefix}user_message"),
+        assistant_message=text(assistant_message, f"{prefix}assistant_message"),
+        tool_results=tool_results(results, f"{prefix}tool_results"),
+        timestamp=timestamp(said_at, f"{prefix}timestamp"),
+        metadata=metadata(extra, f"{prefix}metadata"),
+        continues=flag(continues, f"{prefix}continues"),
     )
-    if not (
-        checked.user_message.strip()
-        or checked.assistant_message.strip()
-        or checked.tool_results
-        or checked.metadata
-    ):
-        raise ValidationError(
-            f"{prefix}user_message", "nothing to store: give a message, tool results or metadata"
-        )
+    said = checked.user_message.strip() or checked.assistant_message.strip()
+    if not (said or checked.tool_results or checked.metadata):
+        raise ValidationError(f"{prefix}user_message", "nothing to store: give a message, tool results or metadata")
     return checked
 
 
@@ -280,9 +298,7 @@ def _json_container(value: object, field: str, depth: int) -> JsonValue:
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {
-            _json_key(key, field): _json(item, f"{field}.{key}", depth + 1) for key, item in value.items()
-        }
+        return {_json_key(key, field): _json(item, f"{field}.{key}", depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_json(item, f"{field}[{i}]", depth + 1) for i, item in enumerate(value)]
     if isinstance(value, Set):
@@ -300,7 +316,7 @@ def _json_key(key: object, field: str) -> str:
     return converted if isinstance(converted, str) else json.dumps(converted)
 
 
-def _json_scalar(value: object, field: str) -> Any:
+def _json_scalar(value: object, field: str) -> JsonValue:
     try:
         converted = to_jsonable_python(value)
     except (PydanticSerializationError, ValueError, TypeError, OverflowError):

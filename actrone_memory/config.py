@@ -86,7 +86,7 @@ class MemoryConfig(BaseSettings):
     strict_background_errors: bool = False
     shutdown_grace_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
 
-    token_counter: Literal["heuristic", "tiktoken"] = "heuristic"
+    token_counter: Literal["heuristic", "tiktoken"] = "heuristic"  # noqa: S105
     budget_fraction_system: Share = 0.3
     budget_fraction_episodic: Share = 0.25
     budget_fraction_session: Share = 0.35
@@ -164,9 +164,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 def _refuse_unknown_keywords(given: Iterable[str], known: Iterable[str]) -> None:
     for name in given:
         if name not in known:
-            raise ConfigurationError(
-                f"MemoryConfig has no setting {name!r}.{_nearest(name, known)}", {"setting": name}
-            )
+            raise ConfigurationError(f"MemoryConfig has no setting {name!r}.{_nearest(name, known)}", {"setting": name})
 
 
 def _warn_of_unknown_variables(variables: Iterable[str], known: Iterable[str]) -> None:

@@ -63,12 +63,10 @@ class RetrievedContext(BaseModel):
             f"{len(self.recalled_turns)} recalled turns, {self.total_tokens_used}/{self.token_budget} tokens)"
         )
 
+    __str__ = __repr__
+
     def _repr_html_(self) -> str:
         """A readable panel for notebooks."""
-        return _panel.panel(
-            {name: (usage.used, usage.allowed) for name, usage in self.tiers.items()},
-            self.episodic_memories,
-            self.recalled_turns,
-            self.recent_turns,
-            f"{self.total_tokens_used} of {self.token_budget} tokens used",
-        )
+        bars = [_panel.Bar(name, tier.used, tier.allowed) for name, tier in self.tiers.items()]
+        caption = f"{self.total_tokens_used} of {self.token_budget} tokens"
+        return _panel.panel(caption, bars, self.episodic_memories, self.recalled_turns, self.recent_turns)

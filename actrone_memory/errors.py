@@ -40,9 +40,7 @@ def _restore(kind: type[ActroneMemoryError], args: tuple[Any, ...], state: dict[
 class ConfigurationError(ActroneMemoryError):
     """The set-up is wrong, not the moment: a setting, a missing extra, or a manager that was closed."""
 
-    def __init__(
-        self, message: str, details: dict[str, Any] | None = None, *, code: str = "configuration"
-    ) -> None:
+    def __init__(self, message: str, details: dict[str, Any] | None = None, *, code: str = "configuration") -> None:
         super().__init__(message, code=code, details=details)
 
 

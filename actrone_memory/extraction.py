@@ -27,9 +27,7 @@ def parse_facts(raw: str) -> list[ExtractedFact]:
     Never raises: entries without text are skipped, long texts are cut, at most 50 facts are kept, numbers are
     clamped; a sensitivity that is none of the known ones counts as "sensitive". [] when nothing can be read.
     """
-    if not isinstance(raw, str):
-        return []
-    facts = (_fact(item) for item in _items(raw[:LONGEST_ANSWER]))
+    facts = (_fact(item) for item in _items(_text(raw)[:LONGEST_ANSWER]))
     return [fact for fact in facts if fact is not None][:MAX_FACTS]
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Self, get_args
+from uuid import uuid4
 
 from pydantic import JsonValue
 
@@ -154,18 +155,17 @@ class MemoryManager:
         seen is not appended again. ``timestamp`` (aware) is when it was said; it orders nothing.
         """
         self._check_open()
-        turn = Turn.model_construct(
-            id=derived_id("turn", str(time.time_ns()), str(id(object()))) if turn_id is None else turn_id,
-            session_id=_validation.identifier(session_id, "session_id"),
-            user_message=user_message,
-            assistant_message=assistant_message,
-            tool_results=tool_results,
-            timestamp=utc_now() if timestamp is None else timestamp,
-            metadata=metadata,
-            continues=continues,
-            records=[],
+        record = _validation.record(
+            _validation.identifier(session_id, "session_id"),
+            user_message,
+            assistant_message,
+            tool_results,
+            metadata,
+            str(uuid4()) if turn_id is None else _validation.identifier(turn_id, "turn_id"),
+            utc_now() if timestamp is None else timestamp,
+            continues,
         )
-        return (await self._append(agent_id, session_id, [_validation.record(turn, session_id)]))[0]
+        return (await self._append(agent_id, session_id, [record]))[0]
 
     async def store_turns(self, agent_id: str, session_id: str, turns: list[Turn]) -> list[str]:
         """Append several records in one step, all or none, and return their ids; [] for none.
@@ -326,9 +326,7 @@ class MemoryManager:
             return []
         text = shorten(query) if self._config.hybrid_retrieval else None
         most = max(limit, self._config.rerank_top_k) if self._reranker else limit
-        found = await self._cold.search(
-            agent_id, vector, self.relevance_threshold, most, content_types, text, tags
-        )
+        found = await self._cold.search(agent_id, vector, self.relevance_threshold, most, content_types, text, tags)
         for entry in found:
             entry.embedding = None
         return (await self._reranked(query, found))[:limit]
@@ -476,9 +474,7 @@ class MemoryManager:
         types = _validation.content_types(content_types)
         wanted_tags = None if tags is None else _validation.tags(tags, "tags")
         self._catch_up(agent_id)
-        await self._background.settle(
-            agent_id, except_session=session_id, timeout_seconds=ARCHIVE_WAIT_SECONDS
-        )
+        await self._background.settle(agent_id, except_session=session_id, timeout_seconds=ARCHIVE_WAIT_SECONDS)
         await self._turnstile.pass_through()
         recent, (memories, turns) = await asyncio.gather(
             self._hot.recent_turns(agent_id, session_id),
@@ -560,7 +556,7 @@ class MemoryManager:
             self._closed = True
         await self._background.close(self._config.shutdown_grace_seconds)
         await self._hot.close()
-        if self._cold.store is not self._hot.store:
+        if id(self._cold.store) != id(self._hot.store):  # one object may be both tiers
             await self._cold.close()
         self._raise_failures()
 

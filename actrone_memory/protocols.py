@@ -24,7 +24,10 @@ class L1Store(Protocol):
         ...
 
     async def get_recent_turns(self, agent_id: str, session_id: str, n: int | None = None) -> list[Turn]:
-        """The last ``n`` turns, oldest first; all that are kept when None; [] for an unknown session."""
+        """The last ``n`` turns, oldest first; all that are kept when None; [] for an unknown session.
+
+        ``n`` below 1 is a `ValidationError`. What comes back are copies.
+        """
         ...
 
     async def turn_count(self, agent_id: str, session_id: str) -> int:
@@ -65,7 +68,11 @@ class L2Store(Protocol):
         content_types: list[ContentType] | None = None,
         query_text: str | None = None,
     ) -> list[MemoryEntry]:
-        """At most ``limit`` of the agent's memories, best first; admitted by cosine >= ``threshold``."""
+        """At most ``limit`` of the agent's memories, best first; admitted by cosine >= ``threshold``.
+
+        ``query_text`` lets a store admit and rank by words too. ``limit`` below 1 is a `ValidationError`. Superseded
+        entries may be left out. What comes back are copies.
+        """
         ...
 
     async def delete(self, memory_id: str) -> None:
@@ -88,9 +95,7 @@ class TurnBatches(Protocol):
     Without it records are appended one by one, and reads fetch the whole session to find where turns begin.
     """
 
-    async def append_turns(
-        self, agent_id: str, session_id: str, turns: Sequence[Turn], *, hold: bool = False
-    ) -> None:
+    async def append_turns(self, agent_id: str, session_id: str, turns: Sequence[Turn], *, hold: bool = False) -> None:
         """Append all records or none. With ``hold`` the window is trimmed only behind the archived mark."""
         ...
 

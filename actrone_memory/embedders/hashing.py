@@ -31,7 +31,8 @@ class HashingEmbedder(Embedder):
     def __init__(self, dimensions: int = 256) -> None:
         if isinstance(dimensions, bool) or not isinstance(dimensions, int) or dimensions < 1:
             raise ConfigurationError(
-                f"HashingEmbedder needs at least 1 dimension, got {dimensions!r}.", {"setting": "hashing_dimensions"}
+                f"HashingEmbedder needs at least 1 dimension, got {dimensions!r}.",
+                {"setting": "hashing_dimensions"},
             )
         self._dimensions = dimensions
 

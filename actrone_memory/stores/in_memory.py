@@ -55,9 +55,7 @@ class InMemoryStore:
         """Append one record; one whose id this session has seen is not appended again."""
         await self.append_turns(agent_id, session_id, [turn])
 
-    async def append_turns(
-        self, agent_id: str, session_id: str, turns: Sequence[Turn], *, hold: bool = False
-    ) -> None:
+    async def append_turns(self, agent_id: str, session_id: str, turns: Sequence[Turn], *, hold: bool = False) -> None:
         """Append all records in one step. With ``hold``, turns wait for ``mark_archived`` before they are trimmed."""
         _check_ids(agent_id, session_id)
         records = _validation.records(list(turns), session_id)

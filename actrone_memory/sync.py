@@ -1,0 +1,200 @@
+"""The memory for code without async: the same calls, answered by one event loop on a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from actrone_memory.config import MemoryConfig
+from actrone_memory.errors import ConfigurationError
+from actrone_memory.manager import MemoryManager
+from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _forward(
+    method: Callable[Concatenate[MemoryManager, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[SyncMemoryManager, P], R]:
+    """``method`` as a plain call: same arguments, same result, same errors."""
+
+    @functools.wraps(method)
+    def call(self: SyncMemoryManager, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._run(method(self.manager, *args, **kwargs))
+
+    return call
+
+
+class SyncMemoryManager:
+    """A `MemoryManager` whose methods are plain calls; see there for what each does.
+
+    Works in scripts, in threads and inside a running event loop such as a notebook's. The calls run on one loop
+    thread that starts with the first of them and ends with `close`; they are refused on that thread itself.
+    """
+
+    def __init__(self, manager: MemoryManager) -> None:
+        self._manager = manager
+        self._use(_LoopThread())
+
+    @classmethod
+    def create(
+        cls,
+        config: MemoryConfig | None = None,
+        *,
+        l1: L1Store | None = None,
+        l2: L2Store | None = None,
+        embedder: Embedder | None = None,
+        extractor: FactExtractor | None = None,
+        reranker: Reranker | None = None,
+        summariser: Summariser | None = None,
+    ) -> Self:
+        """A manager that is ready to use; see `MemoryManager.create`."""
+        runner = _LoopThread()
+        try:
+            manager = runner.run(
+                MemoryManager.create(
+                    config,
+                    l1=l1,
+                    l2=l2,
+                    embedder=embedder,
+                    extractor=extractor,
+                    reranker=reranker,
+                    summariser=summariser,
+                )
+            )
+        except BaseException:
+            runner.stop()
+            raise
+        created = cls(manager)
+        created._use(runner)
+        return created
+
+    @property
+    def manager(self) -> MemoryManager:
+        """The async manager behind this one, for code that awaits."""
+        return self._manager
+
+    @property
+    def relevance_threshold(self) -> float:
+        """See `MemoryManager.relevance_threshold`."""
+        return self._manager.relevance_threshold
+
+    @property
+    def background_failures(self) -> int:
+        """See `MemoryManager.background_failures`."""
+        return self._manager.background_failures
+
+    store_turn = _forward(MemoryManager.store_turn)
+    store_turns = _forward(MemoryManager.store_turns)
+    get_recent_turns = _forward(MemoryManager.get_recent_turns)
+    get_session_metadata = _forward(MemoryManager.get_session_metadata)
+    list_sessions = _forward(MemoryManager.list_sessions)
+    clear_session = _forward(MemoryManager.clear_session)
+    inject_memory = _forward(MemoryManager.inject_memory)
+    search_memories = _forward(MemoryManager.search_memories)
+    list_memories = _forward(MemoryManager.list_memories)
+    delete_memory = _forward(MemoryManager.delete_memory)
+    erase_agent_memories = _forward(MemoryManager.erase_agent_memories)
+    extract_memories = _forward(MemoryManager.extract_memories)
+    retrieve_context = _forward(MemoryManager.retrieve_context)
+    drain = _forward(MemoryManager.drain)
+
+    def close(self) -> None:
+        """Close the manager, a wrapped one too, and end the loop thread. Twice is no error."""
+        if self._runner.stopped:
+            return
+        try:
+            self._run(self._manager.close())
+        finally:
+            self._runner.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _use(self, runner: _LoopThread) -> None:
+        self._runner = runner
+        weakref.finalize(self, runner.stop)
+
+    def _run(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        return self._runner.run(coroutine)
+
+
+class _LoopThread:
+    """One event loop on one daemon thread, started by the first `run`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.stopped = False
+
+    def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        """The coroutine's result, or what it raised."""
+        try:
+            loop = self._running_loop()
+        except ConfigurationError:
+            coroutine.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # an interrupt in this thread must not leave the call running in the other
+            raise
+
+    def stop(self) -> None:
+        """End the loop and its thread; `run` is refused from now on."""
+        with self._lock:
+            self.stopped = True
+            thread, loop = self._thread, self._loop
+        if thread is None or loop is None or not thread.is_alive():
+            return
+        loop.call_soon_threadsafe(loop.stop)
+        if thread is not threading.current_thread():
+            thread.join()
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self.stopped:
+                raise ConfigurationError(
+                    "This SyncMemoryManager is closed; create a new one with SyncMemoryManager.create().", code="closed"
+                )
+            if self._thread is threading.current_thread():
+                raise ConfigurationError(
+                    "SyncMemoryManager was called on its own loop thread, where it would wait for itself; "
+                    "await the async methods of `.manager` there.",
+                    code="own_loop",
+                )
+            # Not alive also means: the process was forked, and the thread stayed behind in the parent.
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=_serve, args=(self._loop,), name="actrone-memory-sync", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        pending = asyncio.all_tasks(loop)
+        for task in pending:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        loop.close()

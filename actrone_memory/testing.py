@@ -1,0 +1,826 @@
+"""The contract of stores and embedders as test suites: subclass one, build your part, run pytest.
+
+    class TestMyStore(L1StoreConformance):
+        async def make_store(self, max_turns):
+            return MyStore(max_turns=max_turns)
+
+Capabilities (see `actrone_memory.protocols`) are tested where a store has them and skipped by name where it has not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import pytest
+
+from actrone_memory._similarity import cosine_similarity
+from actrone_memory.errors import ActroneMemoryError, ValidationError
+from actrone_memory.models import MemoryEntry, ToolResult, Turn
+from actrone_memory.protocols import (
+    ArchiveLog,
+    BatchWrites,
+    Embedder,
+    EmbedderBinding,
+    EmbedderIdentity,
+    EntryAccess,
+    L1Store,
+    L2Store,
+    MemoryListing,
+    SessionListing,
+    SessionTurns,
+    TurnBatches,
+)
+
+T = TypeVar("T")
+
+ID_PAIRS = (
+    ("a", "b:c"),
+    ("a:b", "c"),
+    ("a::b", "c"),
+    ("a", "b::c"),
+    ("a:b:c", "-"),
+    ("repo:{web}", "s*"),
+    ("repo:{web", "}s*"),
+    ("repo web", "s 1"),
+    ("repo", " web s 1"),
+    ("repo-web", "s"),
+    ("repo", "-web s"),
+    ("用户-1", "会话"),
+    ("Agent", "s"),
+    ("agent", "s"),
+    ("caf\u00e9", "s"),
+    ("cafe\u0301", "s"),
+    ('"a","b"', "c"),
+    ("a\\", "b"),
+    ("a/../b", "%2F"),
+    ("x" * 256, "y" * 256),
+    ("x" * 255, "x" + "y" * 255),
+)
+"""Pairs of agent and session ids that mix in stores that join or normalise them."""
+
+THREADS = 8
+DAY = timedelta(days=1)
+LONG_AGO = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def _turn(session_id: str, text: str, **fields: Any) -> Turn:
+    return Turn(session_id=session_id, user_message=text, assistant_message=f"answer to {text}", **fields)
+
+
+def _entry(agent_id: str, content: str, embedding: list[float], **fields: Any) -> MemoryEntry:
+    fields = {"session_id": "s", "content_type": "fact", "timestamp": LONG_AGO, **fields}
+    return MemoryEntry(agent_id=agent_id, content=content, embedding=embedding, **fields)
+
+
+def _texts(turns: Sequence[Turn]) -> list[str]:
+    return [turn.user_message for turn in turns]
+
+
+def _contents(entries: Sequence[MemoryEntry]) -> list[str]:
+    return [entry.content for entry in entries]
+
+
+async def _refused(call: Awaitable[object], kind: type[ActroneMemoryError] = ActroneMemoryError) -> None:
+    try:
+        await call
+    except kind:
+        return
+    pytest.fail(f"should have raised {kind.__name__}")
+
+
+def _in_threads(job: Callable[[int], Coroutine[Any, Any, None]]) -> None:
+    """Run ``job(i)`` in `THREADS` threads at once, each on an event loop of its own."""
+    failures: list[BaseException] = []
+
+    def run(i: int) -> None:
+        try:
+            asyncio.run(job(i))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+
+
+def _capability(store: object, protocol: type[T]) -> T:
+    if not isinstance(store, protocol):
+        pytest.skip(f"{type(store).__name__} has no {protocol.__name__}")
+    return store
+
+
+class L1StoreConformance:
+    """The contract of an `L1Store`."""
+
+    async def make_store(self, max_turns: int) -> L1Store:
+        """A new, empty store that keeps ``max_turns`` turns of a session."""
+        raise NotImplementedError
+
+    async def _filled(self, texts: Sequence[str], max_turns: int = 50) -> L1Store:
+        store = await self.make_store(max_turns)
+        for text in texts:
+            await store.append_turn("a", "s", _turn("s", text))
+        return store
+
+    def test_an_unknown_session_is_empty(self) -> None:
+        async def check() -> None:
+            store = await self.make_store(50)
+            assert await store.get_recent_turns("a", "s") == []
+            assert await store.turn_count("a", "s") == 0
+            assert await store.get_session_metadata("a", "s") is None
+            await store.clear_session("a", "s")
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_turns_come_back_in_the_order_of_appending_whatever_their_times(self) -> None:
+        async def check() -> None:
+            store = await self.make_store(50)
+            for i in range(12):
+                await store.append_turn("a", "s", _turn("s", str(i), timestamp=LONG_AGO - i * DAY))
+            assert _texts(await store.get_recent_turns("a", "s")) == [str(i) for i in range(12)]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_n_limits_a_read_to_the_newest_turns(self) -> None:
+        async def check() -> None:
+            store = await self._filled(["0", "1", "2", "3"])
+            assert _texts(await store.get_recent_turns("a", "s", 1)) == ["3"]
+            assert _texts(await store.get_recent_turns("a", "s", 3)) == ["1", "2", "3"]
+            assert _texts(await store.get_recent_turns("a", "s", 99)) == ["0", "1", "2", "3"]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_n_below_one_is_refused(self) -> None:
+        async def check() -> None:
+            store = await self._filled(["0", "1"])
+            for n in (0, -1):
+                await _refused(store.get_recent_turns("a", "s", n), ValidationError)
+            assert await store.turn_count("a", "s") == 2
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_every_field_of_a_turn_comes_back(self) -> None:
+        async def check() -> None:
+            store = await self.make_store(50)
+            result = ToolResult(
+                tool_name="search",
+                params={"q": "naïve 日本", "n": 3, "deep": {"list": [1, 2.5, None, True]}},
+                result={"rows": ["\u2028", '"quoted"', ""]},
+                success=False,
+                duration_ms=12,
+            )
+            stored = Turn(
+                id="turn:1",
+                session_id="s",
+                user_message="line one\nline two 🚀",
+                assistant_message="",
+                tool_results=[result],
+                timestamp=datetime(2025, 3, 4, 5, 6, 7, 890123, tzinfo=UTC),
+                token_count=7,
+                metadata={"langchain": {"type": "ai", "parts": [1, None]}},
+            )
+            await store.append_turn("a", "s", stored)
+            (read,) = await store.get_recent_turns("a", "s")
+            for field in ("id", "session_id", "user_message", "assistant_message", "tool_results", "timestamp"):
+                assert getattr(read, field) == getattr(stored, field), field
+            assert (read.records or [read])[0].metadata == stored.metadata
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_what_reads_return_are_copies(self) -> None:
+        async def check() -> None:
+            store = await self.make_store(50)
+            written = _turn("s", "kept", metadata={"k": {"v": 1}})
+            await store.append_turn("a", "s", written)
+            written.user_message = "changed by the writer"
+            (read,) = await store.get_recent_turns("a", "s")
+            read.user_message = "changed by the reader"
+            (again,) = await store.get_recent_turns("a", "s")
+            assert again.user_message == "kept"
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_record_id_is_appended_once_in_a_session_and_free_in_another(self) -> None:
+        async def check() -> None:
+            store = await self.make_store(50)
+            for text in ("first", "second"):
+                await store.append_turn("a", "s", _turn("s", text, id="same"))
+            await store.append_turn("a", "other", _turn("other", "third", id="same"))
+            await store.append_turn("b", "s", _turn("s", "fourth", id="same"))
+            assert _texts(await store.get_recent_turns("a", "s")) == ["first"]
+            assert _texts(await store.get_recent_turns("a", "other")) == ["third"]
+            assert _texts(await store.get_recent_turns("b", "s")) == ["fourth"]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_record_id_is_recognised_after_its_turn_was_trimmed(self) -> None:
+        async def check() -> None:
+            store = await self.make_store(2)
+            for i in range(900):
+                await store.append_turn("a", "s", _turn("s", str(i), id=f"id-{i}"))
+            await store.append_turn("a", "s", _turn("s", "again", id="id-0"))
+            assert _texts(await store.get_recent_turns("a", "s")) == ["898", "899"]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_sessions_of_any_ids_never_mix(self) -> None:
+        async def check() -> None:
+            store = await self.make_store(50)
+            for i, (agent, session) in enumerate(ID_PAIRS):
+                await store.append_turn(agent, session, _turn(session, str(i)))
+            for i, (agent, session) in enumerate(ID_PAIRS):
+                assert _texts(await store.get_recent_turns(agent, session)) == [str(i)], (agent, session)
+                assert await store.turn_count(agent, session) == 1
+            agent, session = ID_PAIRS[0]
+            await store.clear_session(agent, session)
+            assert await store.turn_count(agent, session) == 0
+            for agent, session in ID_PAIRS[1:]:
+                assert await store.turn_count(agent, session) == 1, (agent, session)
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_cleared_session_is_gone_and_may_begin_anew(self) -> None:
+        async def check() -> None:
+            store = await self.make_store(50)
+            await store.append_turn("a", "s", _turn("s", "old", id="1"))
+            await store.clear_session("a", "s")
+            assert await store.get_recent_turns("a", "s") == []
+            assert await store.get_session_metadata("a", "s") is None
+            await store.append_turn("a", "s", _turn("s", "new", id="1"))
+            assert _texts(await store.get_recent_turns("a", "s")) == ["new"]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_metadata_counts_turns_and_tells_their_times(self) -> None:
+        async def check() -> None:
+            store = await self._filled(["0", "1", "2"])
+            metadata = await store.get_session_metadata("a", "s")
+            assert metadata is not None
+            assert (metadata.agent_id, metadata.session_id, metadata.turn_count) == ("a", "s", 3)
+            assert metadata.created_at is not None
+            assert metadata.last_active is not None
+            assert metadata.created_at <= metadata.last_active
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_only_the_window_of_newest_turns_is_kept(self) -> None:
+        async def check() -> None:
+            store = await self._filled([str(i) for i in range(10)], max_turns=3)
+            assert _texts(await store.get_recent_turns("a", "s")) == ["7", "8", "9"]
+            assert await store.turn_count("a", "s") == 3
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_the_summary_lock_has_one_holder_until_its_time_is_over(self) -> None:
+        async def check() -> None:
+            store = await self.make_store(50)
+            assert await store.try_acquire_summary_lock("a", "s", 1)
+            assert not await store.try_acquire_summary_lock("a", "s", 1)
+            assert await store.try_acquire_summary_lock("a", "other", 1)
+            assert await store.try_acquire_summary_lock("b", "s", 1)
+            await asyncio.sleep(1.1)
+            assert await store.try_acquire_summary_lock("a", "s", 1)
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_many_threads_lose_nothing_and_keep_each_writers_order(self) -> None:
+        store = asyncio.run(self.make_store(1_000))
+
+        async def write(i: int) -> None:
+            for k in range(25):
+                await store.append_turn("a", "s", _turn("s", f"{i}:{k}"))
+
+        _in_threads(write)
+        texts = _texts(asyncio.run(store.get_recent_turns("a", "s")))
+        assert len(texts) == THREADS * 25
+        for i in range(THREADS):
+            assert [text for text in texts if text.startswith(f"{i}:")] == [f"{i}:{k}" for k in range(25)]
+        asyncio.run(store.close())
+
+    def test_closing_twice_is_no_error(self) -> None:
+        async def check() -> None:
+            store = await self.make_store(50)
+            await store.close()
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_batches_keep_turns_whole(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(2), TurnBatches)
+            assert isinstance(store, L1Store)
+            for i in range(4):
+                question = Turn(session_id="s", user_message=f"q{i}", assistant_message="")
+                answer = Turn(session_id="s", user_message="", assistant_message=f"a{i}", continues=True)
+                await store.append_turns("a", "s", [question, answer])
+            assert await store.turn_count("a", "s") == 2
+            turns = await store.get_recent_turns("a", "s")
+            assert [(turn.user_message, turn.assistant_message) for turn in turns] == [("q2", "a2"), ("q3", "a3")]
+            assert [len(turn.records) for turn in turns] == [2, 2]
+            assert _texts(await store.get_recent_turns("a", "s", 1)) == ["q3"]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_batch_is_appended_whole_or_not_at_all(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(50), TurnBatches)
+            assert isinstance(store, L1Store)
+            broken = _turn("s", "broken")
+            broken.user_message = "\ud800"
+            await _refused(store.append_turns("a", "s", [_turn("s", "fine"), broken]))
+            assert await store.turn_count("a", "s") == 0
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_listed_sessions_are_all_of_one_agent(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(50), SessionListing)
+            assert isinstance(store, L1Store)
+            for agent, session in ID_PAIRS:
+                await store.append_turn(agent, session, _turn(session, "hello"))
+            for agent, _ in ID_PAIRS:
+                listed = await store.list_sessions(agent)
+                expected = {session for owner, session in ID_PAIRS if owner == agent}
+                assert {metadata.session_id for metadata in listed} == expected, agent
+                assert {metadata.agent_id for metadata in listed} == {agent}
+            assert await store.list_sessions("nobody") == []
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_turns_wait_for_the_archive_before_they_are_trimmed(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(2), ArchiveLog)
+            assert isinstance(store, TurnBatches)
+            for i in range(5):
+                await store.append_turns("a", "s", [_turn("s", str(i))], hold=True)
+            assert isinstance(store, L1Store)
+            assert _texts(await store.get_recent_turns("a", "s")) == ["3", "4"]
+            waiting = await store.unarchived("a", "s")
+            assert _texts(waiting) == ["0", "1", "2", "3", "4"]
+            await store.mark_archived("a", "s", waiting[:3])
+            assert _texts(await store.unarchived("a", "s")) == ["3", "4"]
+            await store.mark_archived("a", "s", waiting)
+            await store.mark_archived("a", "s", waiting[:1])
+            assert await store.unarchived("a", "s") == []
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_turn_that_grows_waits_for_the_archive_again_as_a_whole(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(50), ArchiveLog)
+            assert isinstance(store, L1Store)
+            await store.append_turn("a", "s", Turn(session_id="s", user_message="question", assistant_message=""))
+            await store.mark_archived("a", "s", await store.unarchived("a", "s"))
+            answer = Turn(session_id="s", user_message="", assistant_message="answer", continues=True)
+            await store.append_turn("a", "s", answer)
+            (turn,) = await store.unarchived("a", "s")
+            assert (turn.user_message, turn.assistant_message) == ("question", "answer")
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_what_was_erased_is_never_handed_to_the_archive_again(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(50), ArchiveLog)
+            assert isinstance(store, L1Store)
+            await store.append_turn("a", "s", _turn("s", "secret"))
+            await store.append_turn("b", "s", _turn("s", "of another agent"))
+            await store.mark_erased("a")
+            assert await store.unarchived("a", "s") == []
+            late = Turn(session_id="s", user_message="", assistant_message="late answer", continues=True)
+            await store.append_turn("a", "s", late)
+            assert [turn.user_message for turn in await store.unarchived("a", "s")] == [""]
+            assert _texts(await store.unarchived("b", "s")) == ["of another agent"]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_late_mark_of_a_cleared_session_does_not_touch_the_new_one(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(50), ArchiveLog)
+            assert isinstance(store, L1Store)
+            for i in range(3):
+                await store.append_turn("a", "s", _turn("s", str(i)))
+            old = await store.unarchived("a", "s")
+            await store.clear_session("a", "s")
+            await store.append_turn("a", "s", _turn("s", "new"))
+            await store.mark_archived("a", "s", old)
+            assert _texts(await store.unarchived("a", "s")) == ["new"]
+            await store.close()
+
+        asyncio.run(check())
+
+
+class L2StoreConformance:
+    """The contract of an `L2Store`. Set ``hybrid = False`` for a store that ignores ``query_text``."""
+
+    hybrid = True
+
+    async def make_store(self) -> L2Store:
+        """A new, empty store for vectors of 3 dimensions; it ranks with weights .7 and .3."""
+        raise NotImplementedError
+
+    def test_an_unknown_agent_has_no_memories(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            assert await store.search("a", [1.0, 0.0, 0.0], -1.0) == []
+            await store.delete("no-such-id")
+            await store.delete_agent_memories("a")
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_every_field_of_an_entry_comes_back(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            stored = _entry(
+                "a",
+                "Zeilen\nund 日本 🚀",
+                [1.0, 0.0, 0.0],
+                id="memory-1",
+                session_id="repo: web",
+                content_type="injected",
+                importance_score=0.9,
+                topic_tags=["testing", "名前"],
+                token_count=5,
+                timestamp=datetime(2025, 3, 4, 5, 6, 7, 890000, tzinfo=UTC),
+                source_turn_ids=["t1", "t2"],
+                source="user",
+                sensitivity="pii",
+                metadata={"page": 3},
+            )
+            await store.upsert(stored)
+            (read,) = await store.search("a", [1.0, 0.0, 0.0], 0.5)
+            for field in set(MemoryEntry.model_fields) - {"embedding", "score", "sequence"}:
+                assert getattr(read, field) == getattr(stored, field), field
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_the_closest_memory_comes_first_and_the_threshold_gates(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            await store.upsert(_entry("a", "far", [0.0, 1.0, 0.0]))
+            await store.upsert(_entry("a", "near", [1.0, 0.1, 0.0]))
+            await store.upsert(_entry("a", "middle", [1.0, 1.0, 0.0]))
+            await store.upsert(_entry("a", "opposite", [-1.0, 0.0, 0.0]))
+            query = [1.0, 0.0, 0.0]
+            assert _contents(await store.search("a", query, 0.5)) == ["near", "middle"]
+            assert _contents(await store.search("a", query, 0.9)) == ["near"]
+            assert _contents(await store.search("a", query, -1.0)) == ["near", "middle", "far", "opposite"]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_limit_keeps_the_best(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            for i in range(30):
+                await store.upsert(_entry("a", str(i), [1.0, i / 10, 0.0]))
+            assert _contents(await store.search("a", [1.0, 0.0, 0.0], -1.0, 3)) == ["0", "1", "2"]
+            assert len(await store.search("a", [1.0, 0.0, 0.0], -1.0)) == 20
+            for limit in (0, -1):
+                await _refused(store.search("a", [1.0, 0.0, 0.0], -1.0, limit), ValidationError)
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_of_equally_close_memories_the_newer_comes_first_then_the_more_important(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            now = datetime.now(UTC)
+            await store.upsert(_entry("a", "new", [1.0, 0.0, 0.0], timestamp=now))
+            await store.upsert(_entry("a", "old", [1.0, 0.0, 0.0], timestamp=now - 60 * DAY, importance_score=1.0))
+            assert _contents(await store.search("a", [1.0, 0.0, 0.0], 0.5)) == ["new", "old"]
+            for content, importance in (("plain", 0.1), ("important", 0.9), ("middling", 0.5)):
+                await store.upsert(_entry("b", content, [1.0, 0.0, 0.0], importance_score=importance, timestamp=now))
+            assert _contents(await store.search("b", [1.0, 0.0, 0.0], 0.5)) == ["important", "middling", "plain"]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_content_types_filter(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            for kind in ("turn", "summary", "injected", "fact"):
+                await store.upsert(_entry("a", kind, [1.0, 0.0, 0.0], content_type=kind))
+            query = [1.0, 0.0, 0.0]
+            assert set(_contents(await store.search("a", query, 0.5))) == {"turn", "summary", "injected", "fact"}
+            assert _contents(await store.search("a", query, 0.5, content_types=["turn"])) == ["turn"]
+            found = await store.search("a", query, 0.5, 20, ["fact", "summary"])
+            assert set(_contents(found)) == {"fact", "summary"}
+            assert await store.search("a", query, 0.5, content_types=["tool_result"]) == []
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_agents_of_any_ids_never_mix(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            agents = list(dict.fromkeys(agent for agent, _ in ID_PAIRS))
+            for i, agent in enumerate(agents):
+                await store.upsert(_entry(agent, str(i), [1.0, 0.0, 0.0]))
+            for i, agent in enumerate(agents):
+                for text in (None, str(i)):
+                    found = await store.search(agent, [1.0, 0.0, 0.0], 0.5, query_text=text)
+                    assert _contents(found) == [str(i)], agent
+            await store.delete_agent_memories(agents[0])
+            assert await store.search(agents[0], [1.0, 0.0, 0.0], -1.0) == []
+            for i, agent in enumerate(agents[1:], start=1):
+                assert _contents(await store.search(agent, [1.0, 0.0, 0.0], 0.5)) == [str(i)], agent
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_the_same_id_replaces_its_entry(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            await store.upsert(_entry("a", "old words", [1.0, 0.0, 0.0], id="1"))
+            await store.upsert(_entry("a", "new words", [0.0, 1.0, 0.0], id="1"))
+            assert _contents(await store.search("a", [1.0, 0.0, 0.0], -1.0)) == ["new words"]
+            assert await store.search("a", [1.0, 0.0, 0.0], 0.5) == []
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_an_id_of_another_agent_is_refused(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            await store.upsert(_entry("owner", "mine", [1.0, 0.0, 0.0], id="1"))
+            await _refused(store.upsert(_entry("thief", "stolen", [1.0, 0.0, 0.0], id="1")))
+            assert _contents(await store.search("owner", [1.0, 0.0, 0.0], 0.5)) == ["mine"]
+            assert await store.search("thief", [1.0, 0.0, 0.0], -1.0) == []
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_deleted_memory_is_gone_and_no_other(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            for i in range(3):
+                await store.upsert(_entry("a", str(i), [1.0, i / 10, 0.0], id=str(i)))
+            await store.delete("1")
+            assert _contents(await store.search("a", [1.0, 0.0, 0.0], -1.0, query_text="1")) == ["0", "2"]
+            await store.delete("1")
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_deleting_an_agent_leaves_nothing_of_it_and_all_of_the_others(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            for i in range(300):
+                await store.upsert(_entry("a", f"a{i}", [1.0, 0.0, 0.0]))
+                await store.upsert(_entry("b", f"b{i}", [1.0, 0.0, 0.0]))
+            await store.delete_agent_memories("a")
+            assert await store.search("a", [1.0, 0.0, 0.0], -1.0, 1_000) == []
+            assert len(await store.search("b", [1.0, 0.0, 0.0], -1.0, 1_000)) == 300
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_what_reads_return_are_copies(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            written = _entry("a", "kept", [1.0, 0.0, 0.0], topic_tags=["one"])
+            await store.upsert(written)
+            written.content = "changed by the writer"
+            written.topic_tags.append("two")
+            (read,) = await store.search("a", [1.0, 0.0, 0.0], 0.5)
+            read.topic_tags.append("three")
+            (again,) = await store.search("a", [1.0, 0.0, 0.0], 0.5)
+            assert (again.content, again.topic_tags) == ("kept", ["one"])
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_many_threads_lose_nothing(self) -> None:
+        store = asyncio.run(self.make_store())
+
+        async def write(i: int) -> None:
+            for k in range(20):
+                await store.upsert(_entry("a", f"{i}:{k}", [1.0, 0.0, 0.0]))
+                await store.search("a", [1.0, 0.0, 0.0], 0.5, query_text=f"{i}")
+
+        _in_threads(write)
+        found = asyncio.run(store.search("a", [1.0, 0.0, 0.0], 0.5, 1_000))
+        assert len({entry.content for entry in found}) == THREADS * 20
+        asyncio.run(store.close())
+
+    def test_closing_twice_is_no_error(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            await store.close()
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_match_of_words_is_found_below_the_threshold(self) -> None:
+        if not self.hybrid:
+            pytest.skip("the store ignores query_text")
+
+        async def check() -> None:
+            store = await self.make_store()
+            texts = ["Unit tests run with Vitest", "Deploy on Fridays", "parseUserInput trims", "数据库迁移必须可回滚"]
+            for text in texts:
+                await store.upsert(_entry("a", text, [0.0, 1.0, 0.0], topic_tags=["style"] if "trims" in text else []))
+            for query, expected in (
+                ("vitest", texts[0]),
+                ("testing units", texts[0]),
+                ("parse user input", texts[2]),
+                ("style", texts[2]),
+                ("数据库", texts[3]),
+            ):
+                found = await store.search("a", [1.0, 0.0, 0.0], 0.5, query_text=query)
+                assert _contents(found) == [expected], query
+            assert await store.search("a", [1.0, 0.0, 0.0], 0.5, query_text="the and of on") == []
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_batch_of_an_old_epoch_is_not_written(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(), BatchWrites)
+            assert isinstance(store, L2Store)
+            epoch = await store.erasure_epoch("a")
+            assert await store.upsert_many([_entry("a", "first", [1.0, 0.0, 0.0])], epoch=epoch)
+            other = await store.erasure_epoch("b")
+            await store.delete_agent_memories("a")
+            late = [_entry("a", str(i), [1.0, 0.0, 0.0]) for i in range(3)]
+            assert not await store.upsert_many(late, epoch=epoch)
+            assert await store.search("a", [1.0, 0.0, 0.0], -1.0) == []
+            assert await store.upsert_many([_entry("b", "of b", [1.0, 0.0, 0.0])], epoch=other)
+            assert await store.upsert_many(late, epoch=await store.erasure_epoch("a"))
+            assert len(await store.search("a", [1.0, 0.0, 0.0], -1.0)) == 3
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_entries_are_found_by_id_for_their_own_agent_only(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(), EntryAccess)
+            assert isinstance(store, L2Store)
+            await store.upsert(_entry("a", "mine", [1.0, 0.0, 0.0], id="1"))
+            found = await store.get("a", "1")
+            assert found is not None
+            assert found.content == "mine"
+            assert await store.get("b", "1") is None
+            assert await store.get("a", "2") is None
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_superseded_entries_are_kept_but_not_searched(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(), MemoryListing)
+            assert isinstance(store, L2Store)
+            await store.upsert(_entry("a", "old", [1.0, 0.0, 0.0], id="1", superseded_by="2"))
+            await store.upsert(_entry("a", "new", [1.0, 0.0, 0.0], id="2", timestamp=LONG_AGO + DAY))
+            assert _contents(await store.search("a", [1.0, 0.0, 0.0], -1.0, query_text="old")) == ["new"]
+            assert _contents(await store.list_memories("a")) == ["new"]
+            assert _contents(await store.list_memories("a", include_superseded=True)) == ["old", "new"]
+            await store.delete_agent_memories("a")
+            assert await store.list_memories("a", include_superseded=True) == []
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_listing_is_complete_filtered_and_of_one_agent(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(), MemoryListing)
+            assert isinstance(store, L2Store)
+            for i in range(250):
+                kind = "turn" if i % 2 else "fact"
+                await store.upsert(
+                    _entry("a", str(i), [1.0, 0.0, 0.0], content_type=kind, timestamp=LONG_AGO + i * DAY)
+                )
+            await store.upsert(_entry("b", "other", [1.0, 0.0, 0.0]))
+            assert _contents(await store.list_memories("a")) == [str(i) for i in range(250)]
+            assert _contents(await store.list_memories("a", content_types=["turn"])) == [
+                str(i) for i in range(1, 250, 2)
+            ]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_archived_turns_of_one_session_can_be_forgotten(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(), SessionTurns)
+            assert isinstance(store, L2Store)
+            for session in ("s", "other"):
+                for kind in ("turn", "summary"):
+                    await store.upsert(
+                        _entry(
+                            "a", f"{session} {kind}", [1.0, 0.0, 0.0], session_id=session, content_type=kind, sequence=0
+                        )
+                    )
+            await store.delete_session_turns("a", "s")
+            found = await store.search("a", [1.0, 0.0, 0.0], -1.0)
+            assert set(_contents(found)) == {"s summary", "other turn", "other summary"}
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_the_embedder_that_filled_the_store_is_remembered(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(), EmbedderBinding)
+            assert isinstance(store, L2Store)
+            first, second = EmbedderIdentity("first", 3), EmbedderIdentity("second", 3)
+            assert await store.bind_embedder(second) == second
+            assert await store.bind_embedder(first) == first
+            await store.upsert(_entry("a", "filled", [1.0, 0.0, 0.0]))
+            assert await store.bind_embedder(second) == first
+            await store.close()
+
+        asyncio.run(check())
+
+
+class EmbedderConformance:
+    """The contract of an `Embedder`."""
+
+    TEXTS = ("Unit tests run with Vitest.", "数据库迁移", "тесты и код", "🚀", "x" * 20_000, "a\nb\tc", "")
+
+    def make_embedder(self) -> Embedder:
+        """The embedder under test."""
+        raise NotImplementedError
+
+    def test_vectors_are_finite_and_of_the_promised_size(self) -> None:
+        embedder = self.make_embedder()
+        for text in self.TEXTS:
+            vector = asyncio.run(embedder.embed(text))
+            assert len(vector) == embedder.dimensions
+            assert all(isinstance(value, float) and math.isfinite(value) for value in vector)
+
+    def test_a_batch_gives_each_text_its_own_vector_in_order(self) -> None:
+        async def check() -> None:
+            embedder = self.make_embedder()
+            batch = await embedder.embed_batch(list(self.TEXTS))
+            assert len(batch) == len(self.TEXTS)
+            for text, vector in zip(self.TEXTS, batch, strict=True):
+                assert vector == pytest.approx(await embedder.embed(text), abs=1e-4), text[:20]
+            assert await embedder.embed_batch([]) == []
+
+        asyncio.run(check())
+
+    def test_the_same_text_has_the_same_vector_in_another_instance_and_another_loop(self) -> None:
+        first, second = self.make_embedder(), self.make_embedder()
+        text = self.TEXTS[0]
+        vector = asyncio.run(first.embed(text))
+        assert asyncio.run(first.embed(text)) == pytest.approx(vector, abs=1e-6)
+        assert asyncio.run(second.embed(text)) == pytest.approx(vector, abs=1e-6)
+        assert first.name == second.name
+
+    def test_related_texts_are_closer_than_unrelated_ones(self) -> None:
+        embedder = self.make_embedder()
+        rule, same, other = asyncio.run(
+            embedder.embed_batch(
+                [
+                    "Unit tests run with Vitest.",
+                    "We use Vitest to run the unit tests.",
+                    "Colours follow the brand guide.",
+                ]
+            )
+        )
+        assert cosine_similarity(rule, same) > cosine_similarity(rule, other)
+
+    def test_name_and_threshold_are_usable(self) -> None:
+        embedder = self.make_embedder()
+        assert isinstance(embedder.name, str)
+        assert embedder.name
+        threshold = embedder.relevance_threshold
+        assert threshold is None or -1 <= threshold <= 1
+
+    def test_many_threads_may_embed_at_once(self) -> None:
+        embedder = self.make_embedder()
+        expected = asyncio.run(embedder.embed(self.TEXTS[0]))
+
+        async def embed(_: int) -> None:
+            for _ in range(5):
+                assert await embedder.embed(self.TEXTS[0]) == pytest.approx(expected, abs=1e-4)
+
+        _in_threads(embed)
