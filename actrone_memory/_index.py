@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from actrone_memory import _ranking
 from actrone_memory._lexical import document_terms, query_terms
+from actrone_memory._vocabulary import Vocabulary
 from actrone_memory.models import ContentType, MemoryEntry
 
 CONTEXT_WEIGHTS = (0.6, 0.35)
@@ -96,8 +97,8 @@ class AgentIndex:
     """
 
     def __init__(self) -> None:
-        self._memories = _Shelf()
-        self._turns = _Shelf()
+        self._memories = _Shelf(talk=False)
+        self._turns = _Shelf(talk=True)
         self._superseded: dict[str, bytes] = {}
 
     def __len__(self) -> int:
@@ -167,7 +168,8 @@ class _Posting:
 class _Shelf:
     """Columns of one kind of entry; see the module."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, talk: bool) -> None:
+        self._talk = talk
         self.rows: dict[str, int] = {}
         self._dimensions = 0
         self._reset()
@@ -181,6 +183,7 @@ class _Shelf:
         self._kinds = array("B")
         self._alive = array("B")
         self._postings: dict[str, _Posting] = {}
+        self._vocabulary = Vocabulary()
         self._tagged: dict[str, set[int]] = {}
         self._sessions: dict[str, list[tuple[int, int]]] = {}
         self._total_length = 0.0
@@ -209,6 +212,7 @@ class _Shelf:
             posting = self._postings.get(term)
             if posting is None:
                 posting = self._postings[term] = _Posting(array("I"), array("f"))
+                self._vocabulary.add(term)
             posting.rows.append(row)
             posting.weights.append(weight)
             posting.containing += term in prepared.terms
@@ -326,15 +330,25 @@ class _Shelf:
         return excluded
 
     def _bm25(self, text: str) -> NDArray[np.float32]:
+        """BM25 of every row; a query term counts once in a row, by itself or by the term there most like it."""
         scores = np.zeros(len(self._documents), np.float32)
-        lengths = np.frombuffer(self._lengths, np.float32)
-        mean_length = self._total_length / len(self.rows)
-        for term, weight in query_terms(text).items():
-            posting = self._postings.get(term)
-            if posting is None or not posting.containing:
-                continue
-            rows = np.frombuffer(posting.rows, np.uint32)
-            tf = np.frombuffer(posting.weights, np.float32)
-            idf = _ranking.inverse_document_frequency(posting.containing, len(self.rows))
-            scores[rows] += weight * idf * _ranking.bm25_term(tf, lengths[rows], mean_length)
+        for term, weight in query_terms(text, generic_words=self._talk).items():
+            variants = {term: 1.0} | self._vocabulary.similar(term)
+            best = np.zeros_like(scores) if len(variants) > 1 else scores
+            for variant, likeness in variants.items():
+                posting = self._postings.get(variant)
+                if posting is not None and posting.containing:
+                    rows, matched = self._matches(posting)
+                    matched *= weight * likeness
+                    best[rows] = np.maximum(best[rows], matched) if best is not scores else best[rows] + matched
+            if best is not scores:
+                scores += best
         return scores
+
+    def _matches(self, posting: _Posting) -> tuple[NDArray[np.uint32], _ranking.Floats]:
+        """Rows that hold the term, and what it adds to each."""
+        rows = np.frombuffer(posting.rows, np.uint32)
+        lengths = np.frombuffer(self._lengths, np.float32)[rows]
+        idf = _ranking.inverse_document_frequency(posting.containing, len(self.rows))
+        tf = np.frombuffer(posting.weights, np.float32)
+        return rows, idf * _ranking.bm25_term(tf, lengths, self._total_length / len(self.rows))

@@ -35,6 +35,40 @@ STOPWORDS = frozenset(
     when where which while who whom whose why will with won would wouldn you your yours yourself yourselves""".split()
 )
 
+GERMAN_STOPWORDS = frozenset(
+    """aber alle allem allen aller alles als am ander andere anderem anderen anderer auch auf aus bei beim bin bis bist
+    da damit dann das dass dem den denn der des die dies diese diesem diesen dieser dieses doch dort du durch ein eine
+    einem einen einer eines er es etwas für gegen hat haben hatte hier hin hinter ich ihr ihre im in ins ist jede
+    jedem jeden jeder jedes jetzt kann kein keine keinem keinen keiner können man mehr mit muss müssen nach nicht
+    nichts noch nun nur ob oder ohne sehr sein seine sich sie sind so soll sollen solche sondern sonst über um und uns
+    unter viel vom von vor war waren was weil welche wenn werden wie wieder will wir wird wo zu zum zur zwischen immer
+    nie niemals statt""".split()
+)
+
+GENERIC_WORDS = frozenset(
+    """one two three four five six seven eight nine ten first second third last next new old other another many much
+    several few lot bit whole half big small large little good bad better best great nice right wrong real sure able
+    available possible different main general add make made do get got getting give take took put set let go goes
+    going come keep kept use used using write written writing need needed want wanted try tried look looking show find
+    found see seen know think say tell ask help work working start started stop begin end finish call called happen
+    seem become bring buy hold move turn leave mean plan prepare decide choose pick send way thing things something
+    someone anyone everyone anything nothing everything kind sort part place point case time times today tomorrow
+    yesterday day days week weeks month months year years hour minute people person team hand hands side top back line
+    long short high low early late soon still even already yet ever never always often sometimes maybe please thanks
+    hello really quite rather actually currently without within across along around per via etc like well worth idea
+    question answer problem reason neu neue neuer neues neuen alt alte ganz gut wenig erst letzte nächste machen gehen
+    geben nehmen brauchen sache ding tag woche monat jahr zeit leute frage idee""".split()
+)
+"""Words that tasks are worded with whatever they are about: as part of a query they count little."""
+
+GENERIC_WEIGHT = 0.2
+
+_GERMAN_MARKERS = frozenset(
+    """auf bei das dem den der die ein eine für im ist mit nicht nur und von werden wie wird zu zum zur""".split()
+)
+_GERMAN_SHARE = 0.12
+"""Share of German function words from which a text counts as German."""
+
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"  # Kana, Han, Hangul
@@ -62,7 +96,7 @@ _stemmers = threading.local()
 def document_terms(text: str) -> dict[str, float]:
     """Terms of a stored text with their weighted counts. The dict is shared: read it only."""
     counts: dict[str, float] = {}
-    for term, weight in _terms(text):
+    for term, weight, _ in _terms(text):
         counts[term] = counts.get(term, 0.0) + weight
     for run in _UNSPACED_RUN.findall(_compose(text)):
         for character in run if len(run) > 1 else "":
@@ -70,10 +104,15 @@ def document_terms(text: str) -> dict[str, float]:
     return counts
 
 
-def query_terms(text: str) -> dict[str, float]:
-    """Terms of a query, each with the weight of its best occurrence: saying a word twice asks for it once."""
+def query_terms(text: str, *, generic_words: bool) -> dict[str, float]:
+    """Terms of a query, each with the weight of its best occurrence: saying a word twice asks for it once.
+
+    Without ``generic_words`` the words that any task is worded with count little.
+    """
     weights: dict[str, float] = {}
-    for term, weight in _terms(text):
+    for term, weight, word in _terms(text):
+        if not generic_words and word in GENERIC_WORDS:
+            weight *= GENERIC_WEIGHT
         weights[term] = max(weights.get(term, 0.0), weight)
     return weights
 
@@ -82,24 +121,33 @@ def _compose(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
-def _terms(text: str) -> Iterator[tuple[str, float]]:
+def _terms(text: str) -> Iterator[tuple[str, float, str]]:
+    """Every term with its weight and the casefolded word it was made of."""
     text = _compose(text)
     if not text.isascii():
         yield from _unspaced_terms(text)
         text = _drop_marks(_EMOJI.sub(" ", _UNSPACED_RUN.sub(" ", text)))
+    german = _is_german(text)
     for match in _CHUNK.finditer(text):
-        yield from _chunk_terms(match.group())
+        yield from _chunk_terms(match.group(), german=german)
 
 
-def _unspaced_terms(text: str) -> Iterator[tuple[str, float]]:
+def _is_german(text: str) -> bool:
+    words = re.findall(r"[^\W\d_]+", text.casefold())
+    if re.search("[äöüß]", text.casefold()):
+        return True
+    return sum(word in _GERMAN_MARKERS for word in words) >= max(1, _GERMAN_SHARE * len(words))
+
+
+def _unspaced_terms(text: str) -> Iterator[tuple[str, float, str]]:
     """Bigrams of scripts that put no spaces between words, and emoji."""
     for run in _UNSPACED_RUN.findall(text):
         if len(run) == 1:
-            yield run, 1.0
+            yield run, 1.0, run
         for i in range(len(run) - 1):
-            yield run[i : i + 2], 1.0
+            yield run[i : i + 2], 1.0, run
     for emoji in _EMOJI.findall(text):
-        yield emoji, 1.0
+        yield emoji, 1.0, emoji
 
 
 def _drop_marks(text: str) -> str:
@@ -107,27 +155,27 @@ def _drop_marks(text: str) -> str:
     return "".join(c for c in text if not unicodedata.category(c).startswith("M"))
 
 
-def _chunk_terms(chunk: str) -> Iterator[tuple[str, float]]:
+def _chunk_terms(chunk: str, *, german: bool) -> Iterator[tuple[str, float, str]]:
     if chunk[-1] in "+#":
-        yield chunk.lower(), 1.0
+        yield chunk.lower(), 1.0, chunk
         return
     parts = [part for piece in _JOINER.split(chunk) for part in _CAMEL.split(piece) if part]
     for part in parts:
-        yield from _word_terms(part.casefold())
+        yield from _word_terms(part.casefold(), german=german)
     if len(parts) > 1:
         # One spelling for parseUserInput, parse_user_input and parse-user-input; numbers keep their points.
         whole = fold("".join(parts)) if any(part.isalpha() for part in parts) else chunk.lower()
-        yield whole[:LONGEST_TERM], IDENTIFIER_WEIGHT
+        yield whole[:LONGEST_TERM], IDENTIFIER_WEIGHT, whole
 
 
-def _word_terms(word: str) -> Iterator[tuple[str, float]]:
-    if word in STOPWORDS:
+def _word_terms(word: str, *, german: bool) -> Iterator[tuple[str, float, str]]:
+    if word in STOPWORDS or (german and word in GERMAN_STOPWORDS):
         return
     word = word[:LONGEST_TERM]
-    folded = fold(stem(word))
-    yield folded, 1.0
+    folded = fold(stem(word, german=german))
+    yield folded, 1.0, word
     if not word.isascii() and folded != word:
-        yield word, EXACT_FORM_WEIGHT
+        yield word, EXACT_FORM_WEIGHT, word
 
 
 @lru_cache(maxsize=65536)
@@ -140,12 +188,16 @@ def fold(word: str) -> str:
 
 
 @lru_cache(maxsize=65536)
-def stem(word: str) -> str:
+def stem(word: str, *, german: bool = False) -> str:
     """The Snowball stem of a casefolded word, in the language its script suggests; numbers and mixtures as they are."""
     if len(word) < 3 or not word.isalpha():
         return word
     for first, last, language in _STEMMED_SCRIPTS:
-        if first <= word[0] <= last and (language != "english" or word.isascii()):
+        if first <= word[0] <= last or (language == "english" and german):
+            if language == "english" and german:
+                language = "german"
+            if language == "english" and not word.isascii():
+                return word
             return str(_stemmer(language).stemWord(word)) or word
     return word
 

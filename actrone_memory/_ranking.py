@@ -16,7 +16,7 @@ Floats = NDArray[np.floating]
 DEFAULT_THRESHOLD = 0.3
 """Cosine that admits a memory when neither the settings nor the embedder name one."""
 
-LEXICAL_FLOOR = 1.0
+LEXICAL_FLOOR = 0.7
 """BM25 score that admits a memory by its words alone: about one match of a word that most memories lack."""
 
 DENSE_WEIGHT = 0.3
