@@ -276,12 +276,20 @@ class MemoryManager:
         return await self._cold.upsert_many(batch, epoch=epoch)
 
     async def _merged(self, entry: MemoryEntry) -> MemoryEntry:
-        """``entry`` with the tags and the type of an earlier memory of the same text."""
+        """``entry`` with the tags and the type of an earlier memory of the same text.
+
+        What a model extracted never lowers a sensitivity; what a caller injects may.
+        """
         earlier = await self._cold.get(entry.agent_id, entry.id, self._embedder.dimensions)
         if earlier is None:
             return entry
-        tags = list(dict.fromkeys([*earlier.topic_tags, *entry.topic_tags]))
-        return entry.model_copy(update={"topic_tags": tags, "content_type": earlier.content_type})
+        update: dict[str, object] = {
+            "topic_tags": list(dict.fromkeys([*earlier.topic_tags, *entry.topic_tags])),
+            "content_type": earlier.content_type,
+        }
+        if entry.content_type == "fact":
+            update["sensitivity"] = max(earlier.sensitivity, entry.sensitivity, key=get_args(Sensitivity).index)
+        return entry.model_copy(update=update)
 
     async def _owned(self, agent_id: str, memory_id: str) -> MemoryEntry:
         entry = await self._cold.get(agent_id, memory_id, self._embedder.dimensions)
@@ -412,7 +420,9 @@ class MemoryManager:
         epoch = await self._cold.erasure_epoch(agent_id)
         turns = await self._hot.recent_turns(agent_id, session_id, most)
         facts = await self._extracted("\n\n".join(map(turn_text, turns)), self._extractor) if turns else []
-        entries = {entry.id: entry for entry in (self._fact_entry(agent_id, session_id, fact) for fact in facts)}
+        entries: dict[str, MemoryEntry] = {}
+        for entry in (self._fact_entry(agent_id, session_id, fact) for fact in facts):
+            entries.setdefault(entry.id, entry)
         if not entries:
             return []
         await self._bind_embedder()

@@ -1,0 +1,25 @@
+"""What every test shares: a manager on the in-process store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from actrone_memory import MemoryConfig, MemoryManager
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No setting and no .env file of the machine reaches a test."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("cwd"))
+    for name in ("ACTRONE_BACKEND", "ACTRONE_EMBEDDING_PROVIDER", "ACTRONE_OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[MemoryManager]:
+    """A manager with the default settings; background failures fail the test."""
+    manager = await MemoryManager.create(MemoryConfig(strict_background_errors=True))
+    yield manager
+    await manager.close()
