@@ -47,6 +47,7 @@ class HotTier:
             if isinstance(self.store, TurnBatches):
                 await self.store.append_turns(agent_id, session_id, records, hold=hold)
             else:
+                self._log.know(agent_id, session_id)
                 for record in records:
                     await self.store.append_turn(agent_id, session_id, record)
 
@@ -266,6 +267,10 @@ class _ProcessArchiveLog:
         self._lock = threading.Lock()
         self._archived: dict[tuple[str, str], set[str]] = {}
         self._erased: dict[tuple[str, str], set[str]] = {}
+
+    def know(self, agent_id: str, session_id: str) -> None:
+        with self._lock:
+            self._archived.setdefault((agent_id, session_id), set())
 
     def sessions(self, agent_id: str) -> list[str]:
         with self._lock:

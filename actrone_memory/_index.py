@@ -297,17 +297,28 @@ class _Shelf:
             cosine[excluded] = -np.inf
         if query.text is None:
             ranked = _ranking.rank_by_cosine(
-                cosine, importance, timestamps,
-                threshold=query.threshold, weights=query.weights, now=query.now, limit=query.limit,
-            )  # fmt: skip
+                cosine,
+                importance,
+                timestamps,
+                threshold=query.threshold,
+                weights=query.weights,
+                now=query.now,
+                limit=query.limit,
+            )
         else:
-            lexical = self._bm25(query.text)
+            lexical, possible = self._bm25(query.text)
             if excluded is not None:
                 lexical[excluded] = 0
             ranked = _ranking.rank_hybrid(
-                cosine, lexical, importance, timestamps,
-                threshold=query.threshold, weights=query.weights, limit=query.limit,
-            )  # fmt: skip
+                cosine,
+                lexical,
+                importance,
+                timestamps,
+                threshold=query.threshold,
+                lexical_floor=_ranking.lexical_floor(possible),
+                weights=query.weights,
+                limit=query.limit,
+            )
         return [
             Hit(score, document)
             for row, score in zip(ranked.positions.tolist(), ranked.scores.tolist(), strict=True)
@@ -329,10 +340,15 @@ class _Shelf:
             excluded = untagged if excluded is None else excluded | untagged
         return excluded
 
-    def _bm25(self, text: str) -> NDArray[np.float32]:
-        """BM25 of every row; a query term counts once in a row, by itself or by the term there most like it."""
+    def _bm25(self, text: str) -> tuple[NDArray[np.float32], float]:
+        """BM25 of every row, and the score of a row that would hold every term of the query once.
+
+        A query term counts once in a row, by itself or by the term there most like it.
+        """
         scores = np.zeros(len(self._documents), np.float32)
+        possible = 0.0
         for term, weight in query_terms(text, generic_words=self._talk).items():
+            possible += weight * self._idf(self._postings.get(term))
             variants = {term: 1.0} | self._vocabulary.similar(term)
             best = np.zeros_like(scores) if len(variants) > 1 else scores
             for variant, likeness in variants.items():
@@ -343,12 +359,14 @@ class _Shelf:
                     best[rows] = np.maximum(best[rows], matched) if best is not scores else best[rows] + matched
             if best is not scores:
                 scores += best
-        return scores
+        return scores, possible
 
     def _matches(self, posting: _Posting) -> tuple[NDArray[np.uint32], _ranking.Floats]:
         """Rows that hold the term, and what it adds to each."""
         rows = np.frombuffer(posting.rows, np.uint32)
         lengths = np.frombuffer(self._lengths, np.float32)[rows]
-        idf = _ranking.inverse_document_frequency(posting.containing, len(self.rows))
         tf = np.frombuffer(posting.weights, np.float32)
-        return rows, idf * _ranking.bm25_term(tf, lengths, self._total_length / len(self.rows))
+        return rows, self._idf(posting) * _ranking.bm25_term(tf, lengths, self._total_length / len(self.rows))
+
+    def _idf(self, posting: _Posting | None) -> float:
+        return _ranking.inverse_document_frequency(posting.containing if posting else 0, len(self.rows))

@@ -19,7 +19,13 @@ DEFAULT_THRESHOLD = 0.3
 LEXICAL_FLOOR = 0.7
 """BM25 score that admits a memory by its words alone: about one match of a word that most memories lack."""
 
-DENSE_WEIGHT = 0.3
+SMALLEST_FLOOR = 1e-6
+"""Keeps what has no word in common out, whatever the query."""
+
+FULL_MATCH = 0.5
+"""Share of a query's possible BM25 score that admits too: where every rule is about tests, "tests" must find them."""
+
+DENSE_WEIGHT = 0.2
 """Share of the cosine beside BM25 (weight 1) in the fused relevance."""
 
 IMPORTANCE_BOOST = 0.15
@@ -64,6 +70,11 @@ def bm25_term(tf: Floats, length: Floats, mean_length: float) -> Floats:
     return tf * (BM25_K1 + 1) / (tf + norm)
 
 
+def lexical_floor(possible: float) -> float:
+    """The BM25 score that admits; ``possible`` is what a memory with every term of the query would score."""
+    return max(min(LEXICAL_FLOOR, FULL_MATCH * possible), SMALLEST_FLOOR)
+
+
 def rank_by_cosine(
     cosine: Floats,
     importance: Floats,
@@ -88,6 +99,7 @@ def rank_hybrid(
     timestamps: Floats,
     *,
     threshold: float,
+    lexical_floor: float,
     weights: Weights,
     limit: int,
 ) -> Ranked:
@@ -95,7 +107,7 @@ def rank_hybrid(
 
     Recency is measured against the newest of the admitted, not against the clock: the same state, the same order.
     """
-    admitted = np.flatnonzero((cosine >= threshold) | (lexical >= LEXICAL_FLOOR))
+    admitted = np.flatnonzero((cosine >= threshold) | (lexical >= lexical_floor))
     if not admitted.size:
         return Ranked(admitted, np.empty(0))
     dense = np.maximum(0.0, cosine[admitted])

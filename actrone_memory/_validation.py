@@ -67,13 +67,18 @@ def _refuse_surrogates(value: str, field: str) -> None:
         raise ValidationError(field, "contains a lone surrogate, which no store can hold as UTF-8") from None
 
 
-def positive_integer(value: object, field: str) -> int:
-    """An int of at least 1; bools are refused."""
+def whole_number(value: object, field: str, least: int = 0) -> int:
+    """An int of at least ``least``; bools are refused."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValidationError(field, f"must be an integer, not {type(value).__name__}")
-    if value < 1:
-        raise ValidationError(field, f"must be at least 1, is {value}")
+    if value < least:
+        raise ValidationError(field, f"must be at least {least}, is {value}")
     return value
+
+
+def positive_integer(value: object, field: str) -> int:
+    """An int of at least 1; bools are refused."""
+    return whole_number(value, field, least=1)
 
 
 def token_budget(value: object) -> int:
@@ -175,14 +180,12 @@ def _tool_result(value: object, field: str) -> ToolResult:
     if not isinstance(value, ToolResult):
         raise ValidationError(field, f"must be a ToolResult, not {type(value).__name__}")
     duration = value.duration_ms
-    if duration is not None and (isinstance(duration, bool) or not isinstance(duration, int) or duration < 0):
-        raise ValidationError(f"{field}.duration_ms", "must be a whole number of milliseconds or None")
     return ToolResult(
         tool_name=identifier(value.tool_name, f"{field}.tool_name"),
         params=dict(metadata(value.params, f"{field}.params")),
         result=_json(value.result, f"{field}.result"),
         success=flag(value.success, f"{field}.success"),
-        duration_ms=duration,
+        duration_ms=None if duration is None else whole_number(duration, f"{field}.duration_ms"),
     )
 
 
@@ -209,6 +212,7 @@ def records(value: object, session_id: str) -> list[Turn]:
                     identifier(part.id, f"{field}.id"),
                     part.timestamp,
                     part.continues,
+                    part.token_count,
                     prefix=f"{field}.",
                 )
             )
@@ -224,6 +228,7 @@ def record(
     turn_id: str,
     said_at: object,
     continues: object,
+    tokens: object = 0,
     *,
     prefix: str = "",
 ) -> Turn:
@@ -237,6 +242,7 @@ def record(
         timestamp=timestamp(said_at, f"{prefix}timestamp"),
         metadata=metadata(extra, f"{prefix}metadata"),
         continues=flag(continues, f"{prefix}continues"),
+        token_count=whole_number(tokens, f"{prefix}token_count"),
     )
     said = checked.user_message.strip() or checked.assistant_message.strip()
     if not (said or checked.tool_results or checked.metadata):

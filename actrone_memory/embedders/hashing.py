@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-import zlib
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from actrone_memory import _validation
 from actrone_memory._lexical import document_terms
@@ -15,12 +17,16 @@ from actrone_memory.protocols import Embedder
 RECIPE = 1
 """Raise it when the same text would get another vector: stores remember it as part of the name."""
 
-RELEVANCE_THRESHOLD = 0.45
-"""Above what a chance collision of a one-word query with a memory of eight words gives (1 / sqrt(8) = .35)."""
+BUCKETS_PER_TERM = 8
+"""A term is spread over so many buckets, half of them negative: a chance collision of two terms then costs an eighth
+of a cosine at most, where a single bucket each would make strangers of one short text look alike."""
+
+RELEVANCE_THRESHOLD = 0.4
+"""Texts without a common word stay below .19 at 256 dimensions (p99.9 of 130,000 pairs, the largest .29)."""
 
 
 class HashingEmbedder(Embedder):
-    """A deterministic bag of stemmed words, L2-normalised: cosine says how many words two texts share.
+    """A deterministic bag of hashed word stems, L2-normalised: cosine says how many words two texts share.
 
     It knows no synonyms. Text without words has the zero vector.
 
@@ -60,9 +66,18 @@ class HashingEmbedder(Embedder):
         return [self._vector(_validation.text(text, "texts")) for text in texts]
 
     def _vector(self, text: str) -> list[float]:
-        buckets = np.zeros(self._dimensions)
+        values = np.zeros(self._dimensions)
         for term, count in document_terms(text).items():
-            buckets[zlib.crc32(term.encode()) % self._dimensions] += 1 + math.log(count) if count > 1 else count
-        norm = float(np.linalg.norm(buckets))
-        vector: list[float] = (buckets / norm if norm else buckets).tolist()
+            buckets, signs = _spread(term)
+            np.add.at(values, buckets % self._dimensions, signs * (1 + math.log(count) if count > 1 else count))
+        norm = float(np.linalg.norm(values))
+        vector: list[float] = (values / norm if norm else values).tolist()
         return vector
+
+
+@lru_cache(maxsize=32768)
+def _spread(term: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The buckets of a term (before the modulo) and the sign it has in each."""
+    digest = hashlib.blake2b(term.encode(), digest_size=4 * BUCKETS_PER_TERM).digest()
+    numbers = np.frombuffer(digest, "<u4")
+    return (numbers >> 1).astype(np.int64), np.where(numbers & 1, 1.0, -1.0)

@@ -1,0 +1,170 @@
+"""Threads, event loops and the synchronous face."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from actrone_memory import ConfigurationError, MemoryManager, SyncMemoryManager, ValidationError
+
+
+def test_one_manager_serves_two_event_loops_one_after_the_other() -> None:
+    memory = asyncio.run(MemoryManager.create())
+    asyncio.run(memory.store_turn("a", "s", "hello", "hi"))
+    asyncio.run(memory.inject_memory("a", "Tests run with Vitest."))
+
+    async def read() -> None:
+        context = await memory.retrieve_context("a", "s", "tests", 800)
+        assert len(context.recent_turns) == 1
+        assert len(context.episodic_memories) == 1
+        await memory.close()
+
+    asyncio.run(read())
+
+
+def test_eight_threads_with_loops_of_their_own_lose_and_mix_nothing() -> None:
+    memory = asyncio.run(MemoryManager.create())
+    failures: list[BaseException] = []
+
+    async def use(i: int) -> None:
+        for k in range(20):
+            await memory.store_turn(f"agent{i}", "s", f"word{i} number {k}", "ok")
+            await memory.inject_memory(f"agent{i}", f"Fact {k} of word{i}.")
+            context = await memory.retrieve_context(f"agent{i}", "s", f"word{i} fact", 4_000)
+            assert all(entry.agent_id == f"agent{i}" for entry in context.episodic_memories)
+        assert len(await memory.get_recent_turns(f"agent{i}", "s")) == 20
+        assert len(await memory.list_memories(f"agent{i}")) == 20
+
+    def run(i: int) -> None:
+        try:
+            asyncio.run(use(i))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+    async def check() -> None:
+        await memory.drain()
+        for i in range(8):
+            assert len(await memory.list_memories(f"agent{i}", content_types=["turn"])) == 20
+        await memory.close()
+
+    asyncio.run(check())
+
+
+async def test_a_burst_of_queries_lets_the_loop_breathe_between_them(memory: MemoryManager) -> None:
+    for i in range(200):
+        await memory.inject_memory("a", f"Rule {i}: module {i} is tested nightly.")
+    beats = 0
+    finished = False
+
+    async def heartbeat() -> None:
+        nonlocal beats
+        while not finished:
+            beats += 1
+            await asyncio.sleep(0)
+
+    pulse = asyncio.create_task(heartbeat())
+    await asyncio.gather(*(memory.retrieve_context("a", f"s{i}", f"module {i}", 800) for i in range(100)))
+    finished = True
+    await pulse
+    assert beats >= 100
+
+
+def test_the_plain_manager_answers_calls_in_a_script() -> None:
+    with SyncMemoryManager.create() as memory:
+        memory.inject_memory("a", "Tests run with Vitest.")
+        memory.store_turn("a", "s", "hello", "hi")
+        context = memory.retrieve_context("a", "s", "tests", 800)
+        assert len(context.recent_turns) == 1
+        assert [m.content for m in memory.search_memories("a", "tests", 1)] == ["Tests run with Vitest."]
+        memory.drain()
+        assert memory.background_failures == 0
+        with pytest.raises(ValidationError):
+            memory.store_turn("a", "s", "", "")
+    with pytest.raises(ConfigurationError) as error:
+        memory.search_memories("a", "tests")
+    assert error.value.code == "closed"
+    memory.close()
+
+
+async def test_the_plain_manager_works_inside_a_running_loop() -> None:
+    memory = SyncMemoryManager.create()
+    memory.inject_memory("a", "Tests run with Vitest.")
+    assert len(memory.search_memories("a", "tests")) == 1
+    assert len(await memory.manager.search_memories("a", "tests")) == 1
+    memory.close()
+
+
+def test_the_plain_manager_serves_eight_threads_from_one_loop_thread() -> None:
+    before = threading.active_count()
+    memory = SyncMemoryManager.create()
+    threads = [
+        threading.Thread(target=lambda i=i: [memory.store_turn("a", f"s{i}", str(k), "ok") for k in range(20)])
+        for i in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(len(memory.get_recent_turns("a", f"s{i}")) == 20 for i in range(8))
+    memory.close()
+    assert threading.active_count() == before
+
+
+def test_a_wrapped_manager_is_the_same_memory() -> None:
+    manager = asyncio.run(MemoryManager.create())
+    asyncio.run(manager.inject_memory("a", "Tests run with Vitest."))
+    memory = SyncMemoryManager(manager)
+    assert memory.manager is manager
+    assert len(memory.search_memories("a", "tests")) == 1
+    memory.close()
+    with pytest.raises(ConfigurationError):
+        asyncio.run(manager.search_memories("a", "tests"))
+
+
+def test_a_call_on_the_loop_thread_itself_is_refused_instead_of_hanging() -> None:
+    memory = SyncMemoryManager.create()
+
+    class Embedder(type(memory.manager._embedder)):  # type: ignore[misc]
+        async def embed(self, text: str) -> list[float]:
+            memory.list_memories("a")
+            return [0.0] * self.dimensions
+
+    nested = SyncMemoryManager.create(embedder=Embedder())
+    nested.inject_memory("a", "another manager's loop is fine")
+    memory.manager._embedder = Embedder()
+    with pytest.raises(ConfigurationError, match="own loop thread"):
+        memory.inject_memory("a", "its own loop is not")
+    nested.close()
+    memory.close()
+
+
+async def test_a_cancelled_caller_loses_no_turn(memory: MemoryManager) -> None:
+    task = asyncio.create_task(memory.store_turn("a", "s", "stored before the cancel", "ok"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await memory.drain()
+    stored = len(await memory.get_recent_turns("a", "s"))
+    assert len(await memory.list_memories("a", content_types=["turn"])) == stored == 1
+
+
+def test_an_unclosed_plain_manager_ends_its_thread_when_it_is_collected() -> None:
+    before = threading.active_count()
+    memory = SyncMemoryManager.create()
+    memory.list_memories("a")
+    del memory
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == before
