@@ -79,7 +79,7 @@ async def test_a_memory_larger_than_its_share_comes_back_as_an_excerpt(memory: M
     context = await memory.retrieve_context("a", "s", "halibut recipe", 200)
     assert CUT in context.episodic_memories[0].content
     await memory.inject_memory("a", "The halibut is delivered on Thursdays.")
-    both = (await memory.retrieve_context("a", "s", "halibut recipe delivered", 800)).episodic_memories
+    both = (await memory.retrieve_context("a", "s", "very long halibut recipe", 800)).episodic_memories
     assert {CUT in m.content for m in both} == {True, False}
 
 

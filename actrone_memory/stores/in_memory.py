@@ -253,7 +253,8 @@ class InMemoryStore:
         with self._lock:
             owner = self._owners.get(memory_id)
             if owner is not None:
-                self._forget(owner, [memory_id])
+                self._indexes[owner].remove(memory_id)
+                self._disown(owner, [memory_id])
 
     async def delete_agent_memories(self, agent_id: str) -> None:
         """Delete every entry of the agent and change its erasure epoch."""
@@ -261,7 +262,9 @@ class InMemoryStore:
         with self._lock:
             self._epochs[agent_id] = self._epochs.get(agent_id, 0) + 1
             index = self._indexes.get(agent_id)
-            self._forget(agent_id, index.ids() if index else [])
+            if index:
+                self._indexes[agent_id] = _index.AgentIndex()
+                self._disown(agent_id, index.ids())
 
     async def delete_session_turns(self, agent_id: str, session_id: str) -> None:
         """Delete the archived turns of one session and change the agent's erasure epoch."""
@@ -269,7 +272,8 @@ class InMemoryStore:
         with self._lock:
             self._epochs[agent_id] = self._epochs.get(agent_id, 0) + 1
             index = self._indexes.get(agent_id)
-            self._forget(agent_id, index.session_turn_ids(session_id) if index else [])
+            if index:
+                self._disown(agent_id, index.remove_session_turns(session_id))
 
     async def bind_embedder(self, identity: EmbedderIdentity) -> EmbedderIdentity:
         """Remember whose vectors these are; once some are stored, the answer is the one that filled the store."""
@@ -281,14 +285,10 @@ class InMemoryStore:
     async def close(self) -> None:
         """Nothing to release: the data stays until the object is gone."""
 
-    def _forget(self, agent_id: str, memory_ids: Iterable[str]) -> None:
-        index = self._indexes.get(agent_id)
-        if index is None:
-            return
-        for memory_id in memory_ids:
-            index.remove(memory_id)
-            self._owners.pop(memory_id, None)
-        if not len(index):
+    def _disown(self, agent_id: str, removed: Iterable[str]) -> None:
+        for memory_id in removed:
+            del self._owners[memory_id]
+        if not len(self._indexes[agent_id]):
             del self._indexes[agent_id]
         if not self._owners:
             self._dimensions = None
