@@ -1,1 +1,1 @@
-"""placeholder."""
+"""LlamaIndex on actrone-memory. The adapters are not part of this version; `actrone_memory` works beside it."""
