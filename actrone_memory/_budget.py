@@ -17,6 +17,9 @@ from actrone_memory.tokens import TokenCounter
 SMALLEST_EXCERPT = 16
 """Characters of a text that must remain after cutting; a section with less room stays empty."""
 
+ROUNDING = 2
+"""Tokens by which two texts counted apart may cost more than together."""
+
 LARGEST_BUDGET = 10**9
 """Budgets above this are treated as this: more than any model reads, and exact as a float."""
 
@@ -79,19 +82,23 @@ class _Packer:
     def __init__(self, name: str, share: int, count: TokenCounter) -> None:
         self.items: list[str] = []
         self._name, self._share, self._count = name, share, count
-        self._bound = count(_render.section(name, [" "]))
+        self._at_most = count(_render.section(name, [" "]))
+        self._exact = False
 
     def fits(self, item: str) -> bool:
         return self._cost([*self.items, item]) <= self._share
 
     def add(self, item: str) -> bool:
-        # Items counted one by one cost at least what they cost together, so most need no look at the whole text.
-        bound = self._bound + self._count(item)
-        if bound > self._share:
-            bound = self._cost([*self.items, item])
-            if bound > self._share:
+        # Texts counted one by one cost at least what they cost together, and only rounding more: so the whole section
+        # need not be counted for items that clearly fit, nor for those that clearly do not.
+        own = self._count(item)
+        if self._at_most + own > self._share:
+            if not self._exact:
+                self._at_most, self._exact = self._cost(self.items), True
+            if self._at_most + own - ROUNDING > self._share or not self.fits(item):
                 return False
-        self._bound = bound
+        self._at_most += own
+        self._exact = False
         self.items.append(item)
         return True
 

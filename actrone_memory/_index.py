@@ -88,9 +88,10 @@ def _terms(entry: MemoryEntry) -> dict[str, float]:
 
 def read_entry(document: bytes, score: float | None = None) -> MemoryEntry:
     """The stored entry, a new object on every call."""
-    entry = MemoryEntry.model_validate_json(document)
-    entry.score = score
-    return entry
+    if score is not None:
+        # Part of the document while it is parsed: assigning it to a model afterwards costs as much as parsing it.
+        document = b'%b,"score":%a}' % (document[:-1], score)
+    return MemoryEntry.model_validate_json(document)
 
 
 class AgentIndex:
@@ -204,6 +205,7 @@ class _Shelf:
         self._importance = array("f")
         self._kinds = array("B")
         self._alive = array("B")
+        self._held: set[ContentType] = set()
         self._postings: dict[str, _Posting] = {}
         self._vocabulary = Vocabulary()
         self._tagged: dict[str, set[int]] = {}
@@ -261,6 +263,7 @@ class _Shelf:
         self._timestamps.append(entry.timestamp.timestamp())
         self._importance.append(entry.importance_score)
         self._kinds.append(_KINDS.index(entry.content_type))
+        self._held.add(entry.content_type)
         self._alive.append(1)
         self._add_terms(row, prepared.terms)
         for term in prepared.terms:
@@ -388,7 +391,7 @@ class _Shelf:
         excluded = None
         if len(self.rows) < len(self._documents):
             excluded = np.frombuffer(self._alive, np.uint8) == 0
-        if query.content_types is not None:
+        if query.content_types is not None and not self._held.issubset(query.content_types):
             kinds = [_KINDS.index(kind) for kind in query.content_types]
             other = ~np.isin(np.frombuffer(self._kinds, np.uint8), kinds)
             excluded = other if excluded is None else excluded | other

@@ -52,5 +52,6 @@ def render(memories: Sequence[MemoryEntry], recalled_turns: Sequence[MemoryEntry
 
 def _item(text: str) -> str:
     """``text`` as one list item; later lines are indented, so that none can pose as an item or close the fence."""
-    lines = _OUR_FENCE.sub("&lt;", text).splitlines() or [""]
-    return "- " + "\n  ".join(lines) + "\n"
+    if "<" in text:
+        text = _OUR_FENCE.sub("&lt;", text)
+    return "- " + "\n  ".join(text.splitlines()) + "\n"

@@ -336,7 +336,8 @@ class MemoryManager:
         most = max(limit, self._config.rerank_top_k) if self._reranker else limit
         found = await self._cold.search(agent_id, vector, self.relevance_threshold, most, content_types, text, tags)
         for entry in found:
-            entry.embedding = None
+            if entry.embedding is not None:  # a foreign store's; ours leave it out
+                entry.embedding = None
         return (await self._reranked(query, found))[:limit]
 
     async def _reranked(self, query: str, found: list[MemoryEntry]) -> list[MemoryEntry]:
