@@ -6,13 +6,12 @@ store and the session is read anew.
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Sequence
 
 from actrone_memory._background import Background, Work
 from actrone_memory._capabilities import ColdTier, HotTier
 from actrone_memory._embedding import embed_all
+from actrone_memory._ids import archived_turn_id, summary_id
 from actrone_memory._turns import ARCHIVED_TOOL_CHARACTERS, turn_text
 from actrone_memory.config import MemoryConfig
 from actrone_memory.errors import ActroneMemoryError
@@ -24,13 +23,6 @@ TURNS_PER_BATCH = 64
 """Turns embedded and written in one step."""
 
 SUMMARY_IMPORTANCE = 0.6
-
-_NAMESPACE = uuid.UUID("6f1d3c1e-8d0a-4b43-9a55-0f5f4f0f7c11")
-
-
-def derived_id(*parts: str) -> str:
-    """The same id for the same parts, another one for any other parts (their boundaries count)."""
-    return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))
 
 
 class Archive:
@@ -91,7 +83,7 @@ class Archive:
         """The turn as a memory: plain text, an id of its own that stays when the turn grows."""
         content = turn_text(turn, tool_characters=ARCHIVED_TOOL_CHARACTERS)
         return MemoryEntry(
-            id=derived_id("turn", agent_id, session_id, turn.id),
+            id=archived_turn_id(agent_id, session_id, turn.id),
             agent_id=agent_id,
             session_id=session_id,
             content=content,
@@ -160,7 +152,7 @@ class Archive:
             raise ActroneMemoryError("The summariser returned no text", code="summary")
         covered = [turn_id for turn in turns for turn_id in turn.source_turn_ids]
         return MemoryEntry(
-            id=derived_id("summary", agent_id, session_id, *covered),
+            id=summary_id(agent_id, session_id, *covered),
             agent_id=agent_id,
             session_id=session_id,
             content=summary.strip(),

@@ -56,12 +56,13 @@ class Background:
             self._queue[work] = None
             self._start()
 
-    def report(self, error: ActroneMemoryError, doing: str) -> None:
+    def report(self, error: Exception, doing: str) -> None:
         """Log and count a failure that must not stop what it happened in."""
         logger.error("%s failed: %s", doing, error, exc_info=error)
+        ours = error if isinstance(error, ActroneMemoryError) else _wrapped(error, doing)
         with self._lock:
             self.failure_count += 1
-            self._failures = [*self._failures, error][-KEPT_FAILURES:]
+            self._failures = [*self._failures, ours][-KEPT_FAILURES:]
 
     async def drain(self) -> None:
         """Try again what failed, and return when nothing is left to do."""
@@ -153,8 +154,7 @@ class Background:
         try:
             await self._run(work)
         except Exception as error:  # a failure of any kind must be seen, and must not end the worker
-            ours = error if isinstance(error, ActroneMemoryError) else _unexpected(error)
-            self.report(ours, f"Archiving session {work.session_id!r} of agent {work.agent_id!r}")
+            self.report(error, f"Archiving session {work.session_id!r} of agent {work.agent_id!r}")
             with self._lock:
                 self._failed.add(work)
         finally:
@@ -180,7 +180,7 @@ class Background:
                 future.set_result(None)
 
 
-def _unexpected(error: Exception) -> ActroneMemoryError:
-    ours = ActroneMemoryError(f"{type(error).__name__}: {error}", code="background")
+def _wrapped(error: Exception, doing: str) -> ActroneMemoryError:
+    ours = ActroneMemoryError(f"{doing} failed: {type(error).__name__}: {error}", code="background")
     ours.__cause__ = error
     return ours

@@ -41,6 +41,55 @@ def shares(token_budget: int, episodic_fraction: float, session_fraction: float)
     return Shares(memories, min(math.floor(session_fraction * budget), total - memories))
 
 
+class Selection(NamedTuple):
+    """What fits, and how many candidates of each kind do not."""
+
+    recent: list[Turn]
+    recalled: list[MemoryEntry]
+    memories: list[MemoryEntry]
+    dropped_recent: int
+    dropped_recalled: int
+    dropped_memories: int
+
+
+def select(
+    recent: Sequence[Turn],
+    memories: Sequence[MemoryEntry],
+    turns: Sequence[MemoryEntry],
+    share: Shares,
+    count: TokenCounter,
+) -> Selection:
+    """Cut this session's turns (oldest first), memories and archived turns (best first) to the shares.
+
+    Nothing is told twice: neither an archived turn that is among the recent ones, nor a summary of turns that are all
+    there already.
+    """
+    kept_recent = fit_recent_turns(recent, share.session, count)
+    here = {(turn.session_id, turn.id) for turn in kept_recent}
+    earlier = [entry for entry in turns if not _told(entry, here)]
+    left = share.session - count(_render.render([], [], kept_recent))
+    kept_earlier = fit_recalled_turns(earlier, left, count)
+    told = here | {(entry.session_id, turn_id) for entry in kept_earlier for turn_id in entry.source_turn_ids}
+    news = [entry for entry in memories if entry.content_type != "summary" or not _told(entry, told)]
+    kept_memories = fit_memories(news, share.memories, count)
+    while count(_render.render(kept_memories, kept_earlier, kept_recent)) > share.memories + share.session:
+        # Only a counter for which the whole costs more than its parts comes here: give up the least important.
+        (kept_earlier or kept_memories or kept_recent).pop(-1 if kept_earlier or kept_memories else 0)
+    return Selection(
+        kept_recent,
+        kept_earlier,
+        kept_memories,
+        len(recent) - len(kept_recent),
+        len(earlier) - len(kept_earlier),
+        len(news) - len(kept_memories),
+    )
+
+
+def _told(entry: MemoryEntry, told: set[tuple[str, str]]) -> bool:
+    """Whether all turns that ``entry`` stands for are in ``told``."""
+    return bool(entry.source_turn_ids) and all((entry.session_id, id_) in told for id_ in entry.source_turn_ids)
+
+
 def fit_recent_turns(turns: Sequence[Turn], share: int, count: TokenCounter) -> list[Turn]:
     """The newest turns that fit, oldest first, without a gap. The newest one is cut rather than left out."""
     packer = _Packer(_render.RECENT_TURNS, share, count)

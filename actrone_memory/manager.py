@@ -2,55 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import threading
 import time
-import unicodedata
-import weakref
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Self, get_args
+from typing import Self
 from uuid import uuid4
 
 from pydantic import JsonValue
 
-from actrone_memory import _budget, _factory, _render, _validation
-from actrone_memory._archive import Archive, derived_id
+from actrone_memory import _factory, _validation
+from actrone_memory._archive import Archive
 from actrone_memory._background import Work
 from actrone_memory._capabilities import ColdTier, HotTier
-from actrone_memory._embedding import embed_all, embed_one, shorten
-from actrone_memory._ranking import DEFAULT_THRESHOLD
+from actrone_memory._embedding import embed_one
+from actrone_memory._ids import memory_id
+from actrone_memory._memories import MemoryWriter, extracted_facts, fact_entry
+from actrone_memory._recall import MEMORY_TYPES, Recall
 from actrone_memory._turns import turn_text
+from actrone_memory._turnstile import Turnstile
 from actrone_memory.config import MemoryConfig
-from actrone_memory.context import Dropped, RetrievedContext, TierUsage
-from actrone_memory.errors import ActroneMemoryError, ConfigurationError, MemoryNotFoundError
-from actrone_memory.models import (
-    ContentType,
-    MemoryEntry,
-    Sensitivity,
-    SessionMetadata,
-    ToolResult,
-    Turn,
-    utc_now,
-)
-from actrone_memory.protocols import (
-    Embedder,
-    EmbedderIdentity,
-    ExtractedFact,
-    FactExtractor,
-    L1Store,
-    L2Store,
-    Reranker,
-    Summariser,
-)
+from actrone_memory.context import RetrievedContext
+from actrone_memory.errors import ConfigurationError
+from actrone_memory.models import ContentType, MemoryEntry, Sensitivity, SessionMetadata, ToolResult, Turn, utc_now
+from actrone_memory.protocols import Embedder, EmbedderIdentity, FactExtractor, L1Store, L2Store, Reranker, Summariser
 from actrone_memory.tokens import token_counter
-
-logger = logging.getLogger("actrone_memory")
-
-MEMORY_TYPES: list[ContentType] = [kind for kind in get_args(ContentType) if kind != "turn"]
-"""What counts as a memory when no types are asked for: everything but archived turns."""
 
 ARCHIVE_WAIT_SECONDS = 0.25
 """How long a retrieval waits for the agent's other sessions to be archived, so that what was just said is found."""
@@ -80,12 +57,13 @@ class MemoryManager:
         self._config = config
         self._embedder = embedder
         self._extractor = extractor
-        self._reranker = reranker
         self._count = token_counter(config.token_counter)
         self._hot, self._cold = HotTier(l1), ColdTier(l2)
         self._archive = Archive(self._hot, self._cold, embedder, config, self._count, summariser)
         self._background = self._archive.background
-        self._turnstile = _Turnstile()
+        self._recall = Recall(self._hot, self._cold, embedder, config, self._count, reranker, self._background.report)
+        self._writer = MemoryWriter(self._cold, embedder)
+        self._turnstile = Turnstile()
         self._lock = threading.Lock()
         self._caught_up: set[str] = set()
         self._bound = False
@@ -124,10 +102,7 @@ class MemoryManager:
     @property
     def relevance_threshold(self) -> float:
         """Cosine in [-1, 1] that admits a memory: the setting, else the embedder's own, else 0.3."""
-        if self._config.relevance_threshold is not None:
-            return self._config.relevance_threshold
-        calibrated = self._embedder.relevance_threshold
-        return DEFAULT_THRESHOLD if calibrated is None else calibrated
+        return self._recall.threshold
 
     @property
     def background_failures(self) -> int:
@@ -182,10 +157,11 @@ class MemoryManager:
         for record in records:
             record.token_count = self._count(turn_text(record))
         if records:
-            await self._hot.append(agent_id, session_id, records, hold=self._archive.wanted)
-            if self._archive.wanted:
-                self._catch_up(agent_id)
-                self._background.enqueue(Work(agent_id, session_id))
+            try:
+                await self._hot.append(agent_id, session_id, records, hold=self._archive.wanted)
+            finally:
+                # Also after a cancellation or a lost reply: the store may hold the records all the same.
+                self._archive_later(agent_id, session_id)
         return [record.id for record in records]
 
     async def get_recent_turns(self, agent_id: str, session_id: str, n: int | None = None) -> list[Turn]:
@@ -246,7 +222,7 @@ class MemoryManager:
         self._check_agent(agent_id)
         content = _validation.filled_text(content, "content")
         entry = MemoryEntry(
-            id=_memory_id(agent_id, content),
+            id=memory_id(agent_id, content),
             agent_id=agent_id,
             session_id=_validation.identifier(session_id, "session_id"),
             content=content,
@@ -262,40 +238,8 @@ class MemoryManager:
         await self._turnstile.pass_through()
         await self._bind_embedder()
         entry.embedding = await embed_one(self._embedder, content)
-        while not await self._write(entry, supersedes):
-            logger.debug("An erasure overtook a write for %r; writing again", agent_id)
+        await self._writer.write(entry, supersedes)
         return entry.id
-
-    async def _write(self, entry: MemoryEntry, supersedes: str | None) -> bool:
-        """Store ``entry`` and mark what it replaces, in one step; False when an erasure came in between."""
-        epoch = await self._cold.erasure_epoch(entry.agent_id)
-        batch = [await self._merged(entry)]
-        if supersedes is not None and supersedes != entry.id:
-            replaced = await self._owned(entry.agent_id, supersedes)
-            batch.append(replaced.model_copy(update={"superseded_by": entry.id}))
-        return await self._cold.upsert_many(batch, epoch=epoch)
-
-    async def _merged(self, entry: MemoryEntry) -> MemoryEntry:
-        """``entry`` with the tags and the type of an earlier memory of the same text.
-
-        What a model extracted never lowers a sensitivity; what a caller injects may.
-        """
-        earlier = await self._cold.get(entry.agent_id, entry.id, self._embedder.dimensions)
-        if earlier is None:
-            return entry
-        update: dict[str, object] = {
-            "topic_tags": list(dict.fromkeys([*earlier.topic_tags, *entry.topic_tags])),
-            "content_type": earlier.content_type,
-        }
-        if entry.content_type == "fact":
-            update["sensitivity"] = max(earlier.sensitivity, entry.sensitivity, key=get_args(Sensitivity).index)
-        return entry.model_copy(update=update)
-
-    async def _owned(self, agent_id: str, memory_id: str) -> MemoryEntry:
-        entry = await self._cold.get(agent_id, memory_id, self._embedder.dimensions)
-        if entry is None:
-            raise MemoryNotFoundError(memory_id)
-        return entry
 
     async def search_memories(
         self,
@@ -318,40 +262,7 @@ class MemoryManager:
         wanted_tags = None if tags is None else _validation.tags(tags, "tags")
         await self._turnstile.pass_through()
         await self._bind_embedder()
-        vector = await embed_one(self._embedder, query)
-        return await self._search(agent_id, query, vector, limit, MEMORY_TYPES if types is None else types, wanted_tags)
-
-    async def _search(
-        self,
-        agent_id: str,
-        query: str,
-        vector: list[float],
-        limit: int,
-        content_types: list[ContentType],
-        tags: list[str] | None = None,
-    ) -> list[MemoryEntry]:
-        if not content_types:
-            return []
-        text = shorten(query) if self._config.hybrid_retrieval else None
-        most = max(limit, self._config.rerank_top_k) if self._reranker else limit
-        found = await self._cold.search(agent_id, vector, self.relevance_threshold, most, content_types, text, tags)
-        for entry in found:
-            if entry.embedding is not None:  # a foreign store's; ours leave it out
-                entry.embedding = None
-        return (await self._reranked(query, found))[:limit]
-
-    async def _reranked(self, query: str, found: list[MemoryEntry]) -> list[MemoryEntry]:
-        """The first ``rerank_top_k`` in the reranker's order; as they were when it fails."""
-        if self._reranker is None or not found:
-            return found
-        top = found[: self._config.rerank_top_k]
-        try:
-            scores = [float(s) for s in await self._reranker.rerank(query, [entry.content for entry in top])]
-            order = sorted(zip(scores, range(len(top)), strict=True), key=lambda pair: (-pair[0], pair[1]))
-        except Exception as error:  # a reranker improves the order, it must not cost the result
-            self._background.report(_as_ours(error, "rerank"), "Reranking")
-            return found
-        return [top[position] for _, position in order] + found[len(top) :]
+        return await self._recall.search(agent_id, query, limit, types, wanted_tags)
 
     async def list_memories(
         self,
@@ -380,7 +291,7 @@ class MemoryManager:
         """
         self._check_agent(agent_id)
         _validation.identifier(memory_id, "memory_id")
-        await self._owned(agent_id, memory_id)
+        await self._writer.owned(agent_id, memory_id)
         await self._cold.delete(memory_id)
 
     async def erase_agent_memories(
@@ -420,40 +331,14 @@ class MemoryManager:
             )
         epoch = await self._cold.erasure_epoch(agent_id)
         turns = await self._hot.recent_turns(agent_id, session_id, most)
-        facts = await self._extracted("\n\n".join(map(turn_text, turns)), self._extractor) if turns else []
-        entries: dict[str, MemoryEntry] = {}
-        for entry in (self._fact_entry(agent_id, session_id, fact) for fact in facts):
-            entries.setdefault(entry.id, entry)
-        if not entries:
+        try:
+            facts = await extracted_facts(self._extractor, "\n\n".join(map(turn_text, turns))) if turns else []
+        except Exception as error:  # whatever a model's adapter raises or returns costs facts, never turns
+            self._background.report(error, "Extracting facts")
             return []
         await self._bind_embedder()
-        vectors = await embed_all(self._embedder, [entry.content for entry in entries.values()])
-        for entry, vector in zip(entries.values(), vectors, strict=True):
-            entry.embedding = vector
-        written = await self._cold.upsert_many([await self._merged(e) for e in entries.values()], epoch=epoch)
-        return list(entries) if written else []
-
-    async def _extracted(self, text: str, extractor: FactExtractor) -> list[ExtractedFact]:
-        try:
-            facts = [ExtractedFact.model_validate(fact) for fact in await extractor.extract(text)]
-            return [fact for fact in facts if _validation.text(fact.content, "content").strip()]
-        except Exception as error:  # whatever a model's adapter raises or returns costs facts, never turns
-            self._background.report(_as_ours(error, "extraction"), "Extracting facts")
-            return []
-
-    def _fact_entry(self, agent_id: str, session_id: str, fact: ExtractedFact) -> MemoryEntry:
-        return MemoryEntry(
-            id=_memory_id(agent_id, fact.content),
-            agent_id=agent_id,
-            session_id=session_id,
-            content=fact.content,
-            content_type="fact",
-            importance_score=min(1.0, max(0.0, fact.importance)),
-            topic_tags=fact.topic_tags,
-            token_count=self._count(fact.content),
-            source="extracted",
-            sensitivity=fact.sensitivity,
-        )
+        entries = [fact_entry(agent_id, session_id, fact, self._count(fact.content)) for fact in facts]
+        return await self._writer.write_all(entries, epoch)
 
     # --- retrieval ------------------------------------------------------------------------------------------------
 
@@ -484,64 +369,13 @@ class MemoryManager:
         token_budget = _validation.token_budget(token_budget)
         types = _validation.content_types(content_types)
         wanted_tags = None if tags is None else _validation.tags(tags, "tags")
+        await self._bind_embedder()
         self._catch_up(agent_id)
         await self._background.settle(agent_id, except_session=session_id, timeout_seconds=ARCHIVE_WAIT_SECONDS)
         await self._turnstile.pass_through()
-        recent, (memories, turns) = await asyncio.gather(
-            self._hot.recent_turns(agent_id, session_id),
-            self._recall(agent_id, query, types, wanted_tags),
-        )
-        context = self._fit(token_budget, recent, memories, turns)
+        context = await self._recall.context(agent_id, session_id, query, token_budget, types, wanted_tags)
         context.retrieval_duration_ms = (time.perf_counter() - started) * 1000
         return context
-
-    async def _recall(
-        self, agent_id: str, query: str, types: list[ContentType] | None, tags: list[str] | None
-    ) -> tuple[list[MemoryEntry], list[MemoryEntry]]:
-        """Matching memories and matching archived turns, best first."""
-        await self._bind_embedder()
-        vector = await embed_one(self._embedder, query)
-        wanted = list(get_args(ContentType)) if types is None else types
-        turn_types: list[ContentType] = ["turn"] if "turn" in wanted and tags is None else []
-        most = self._config.max_episodic_memories
-        memories, turns = await asyncio.gather(
-            self._search(agent_id, query, vector, most, [kind for kind in wanted if kind != "turn"], tags),
-            self._search(agent_id, query, vector, most, turn_types),
-        )
-        return memories, turns
-
-    def _fit(
-        self, token_budget: int, recent: list[Turn], memories: list[MemoryEntry], turns: list[MemoryEntry]
-    ) -> RetrievedContext:
-        """Cut the candidates to the budget; nothing is told twice."""
-        count, config = self._count, self._config
-        share = _budget.shares(token_budget, config.budget_fraction_episodic, config.budget_fraction_session)
-        kept_recent = _budget.fit_recent_turns(recent, share.session, count)
-        here = {(turn.session_id, turn.id) for turn in kept_recent}
-        earlier = [entry for entry in turns if not _told(entry, here)]
-        left = share.session - count(_render.render([], [], kept_recent))
-        kept_earlier = _budget.fit_recalled_turns(earlier, left, count)
-        told = here | {(entry.session_id, turn_id) for entry in kept_earlier for turn_id in entry.source_turn_ids}
-        news = [entry for entry in memories if entry.content_type != "summary" or not _told(entry, told)]
-        kept_memories = _budget.fit_memories(news, share.memories, count)
-        session_cost = count(_render.render([], kept_earlier, kept_recent))
-        return RetrievedContext(
-            recent_turns=kept_recent,
-            episodic_memories=kept_memories,
-            recalled_turns=kept_earlier,
-            total_tokens_used=count(_render.render(kept_memories, kept_earlier, kept_recent)),
-            token_budget=token_budget,
-            retrieval_duration_ms=0.0,
-            dropped=Dropped(
-                turns=len(recent) - len(kept_recent),
-                recalled_turns=len(earlier) - len(kept_earlier),
-                memories=len(news) - len(kept_memories),
-            ),
-            tiers={
-                "memories": TierUsage(used=count(_render.render(kept_memories, [], [])), allowed=share.memories),
-                "session": TierUsage(used=session_cost, allowed=share.session),
-            },
-        )
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -575,6 +409,11 @@ class MemoryManager:
         failures = self._background.take_failures()
         if failures and self._config.strict_background_errors:
             raise failures[0]
+
+    def _archive_later(self, agent_id: str, session_id: str) -> None:
+        if self._archive.wanted:
+            self._catch_up(agent_id)
+            self._background.enqueue(Work(agent_id, session_id))
 
     def _catch_up(self, agent_id: str) -> None:
         """On the first call for an agent, look for turns that an earlier process or manager left unarchived."""
@@ -611,44 +450,6 @@ class MemoryManager:
     def _check_session(self, agent_id: object, session_id: object) -> None:
         self._check_agent(agent_id)
         _validation.identifier(session_id, "session_id")
-
-
-class _Turnstile:
-    """Lets one caller pass in each iteration of an event loop.
-
-    A burst of queries then computes one by one with the loop's other work in between, and nothing waits longer than
-    one query takes.
-    """
-
-    def __init__(self) -> None:
-        self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
-        self._guard = threading.Lock()
-
-    async def pass_through(self) -> None:
-        loop = asyncio.get_running_loop()
-        with self._guard:
-            lock = self._locks.setdefault(loop, asyncio.Lock())
-        async with lock:
-            await asyncio.sleep(0)
-
-
-def _memory_id(agent_id: str, content: str) -> str:
-    """One id for one text of one agent, whatever its case, width or spacing."""
-    folded = " ".join(unicodedata.normalize("NFKC", content).casefold().split())
-    return derived_id("memory", agent_id, folded)
-
-
-def _told(entry: MemoryEntry, told: set[tuple[str, str]]) -> bool:
-    """Whether all turns that ``entry`` stands for are in ``told``."""
-    return bool(entry.source_turn_ids) and all((entry.session_id, id_) in told for id_ in entry.source_turn_ids)
-
-
-def _as_ours(error: Exception, code: str) -> ActroneMemoryError:
-    if isinstance(error, ActroneMemoryError):
-        return error
-    ours = ActroneMemoryError(f"{type(error).__name__}: {error}", code=code)
-    ours.__cause__ = error
-    return ours
 
 
 @asynccontextmanager

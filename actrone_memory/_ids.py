@@ -1,0 +1,30 @@
+"""Ids that follow from what they name, so that writing a thing twice writes it once. Pure."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+import uuid
+
+_NAMESPACE = uuid.UUID("6f1d3c1e-8d0a-4b43-9a55-0f5f4f0f7c11")
+
+
+def memory_id(agent_id: str, content: str) -> str:
+    """One id for one text of one agent, whatever its case, width or spacing."""
+    folded = " ".join(unicodedata.normalize("NFKC", content).casefold().split())
+    return _derived("memory", agent_id, folded)
+
+
+def archived_turn_id(agent_id: str, session_id: str, turn_id: str) -> str:
+    """The id of a turn in long-term memory; it stays when the turn grows."""
+    return _derived("turn", agent_id, session_id, turn_id)
+
+
+def summary_id(agent_id: str, session_id: str, *turn_ids: str) -> str:
+    """The id of the summary of these turns."""
+    return _derived("summary", agent_id, session_id, *turn_ids)
+
+
+def _derived(*parts: str) -> str:
+    # JSON keeps the boundaries: ("a:b", "c") and ("a", "b:c") give different ids.
+    return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))

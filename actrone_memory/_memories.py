@@ -1,0 +1,105 @@
+"""Writing long-term memories: one for each text, replaced as a whole, never across an erasure or an owner."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import get_args
+
+from actrone_memory import _validation
+from actrone_memory._capabilities import ColdTier
+from actrone_memory._embedding import embed_all
+from actrone_memory._ids import memory_id
+from actrone_memory.errors import MemoryNotFoundError
+from actrone_memory.models import MemoryEntry, Sensitivity
+from actrone_memory.protocols import Embedder, ExtractedFact, FactExtractor
+
+logger = logging.getLogger("actrone_memory")
+
+
+class MemoryWriter:
+    """Stores memories of any agent in the cold tier."""
+
+    def __init__(self, cold: ColdTier, embedder: Embedder) -> None:
+        self._cold, self._embedder = cold, embedder
+
+    async def owned(self, agent_id: str, wanted_id: str) -> MemoryEntry:
+        """The agent's entry of this id.
+
+        Raises:
+            MemoryNotFoundError: there is none, or another agent owns it.
+        """
+        entry = await self._cold.get(agent_id, wanted_id, self._embedder.dimensions)
+        if entry is None:
+            raise MemoryNotFoundError(wanted_id)
+        return entry
+
+    async def write(self, entry: MemoryEntry, supersedes: str | None) -> None:
+        """Store ``entry`` with its embedding, and mark what it replaces, in one step.
+
+        Raises:
+            MemoryNotFoundError: ``supersedes`` is no entry of the agent; nothing was written.
+        """
+        while True:
+            epoch = await self._cold.erasure_epoch(entry.agent_id)
+            batch = [await self._merged(entry)]
+            if supersedes is not None and supersedes != entry.id:
+                replaced = await self.owned(entry.agent_id, supersedes)
+                batch.append(replaced.model_copy(update={"superseded_by": entry.id}))
+            if await self._cold.upsert_many(batch, epoch=epoch):
+                return
+            logger.debug("An erasure overtook a write for %r; writing again", entry.agent_id)
+
+    async def write_all(self, entries: Sequence[MemoryEntry], epoch: int) -> list[str]:
+        """Embed and store the entries of one agent, each text once; the ids, [] after an erasure since ``epoch``."""
+        unique: dict[str, MemoryEntry] = {}
+        for entry in entries:
+            unique.setdefault(entry.id, entry)
+        if not unique:
+            return []
+        vectors = await embed_all(self._embedder, [entry.content for entry in unique.values()])
+        for entry, vector in zip(unique.values(), vectors, strict=True):
+            entry.embedding = vector
+        merged = [await self._merged(entry) for entry in unique.values()]
+        return list(unique) if await self._cold.upsert_many(merged, epoch=epoch) else []
+
+    async def _merged(self, entry: MemoryEntry) -> MemoryEntry:
+        """``entry`` with the tags and the type of an earlier memory of the same text.
+
+        What a model extracted never lowers a sensitivity; what a caller injects may.
+        """
+        earlier = await self._cold.get(entry.agent_id, entry.id, self._embedder.dimensions)
+        if earlier is None:
+            return entry
+        update: dict[str, object] = {
+            "topic_tags": list(dict.fromkeys([*earlier.topic_tags, *entry.topic_tags])),
+            "content_type": earlier.content_type,
+        }
+        if entry.content_type == "fact":
+            update["sensitivity"] = max(earlier.sensitivity, entry.sensitivity, key=get_args(Sensitivity).index)
+        return entry.model_copy(update=update)
+
+
+async def extracted_facts(extractor: FactExtractor, text: str) -> list[ExtractedFact]:
+    """What the extractor finds in ``text``, checked; raises whatever it raises, or an error about what it returned."""
+    facts = [ExtractedFact.model_validate(fact) for fact in await extractor.extract(text)]
+    for fact in facts:
+        _validation.text(fact.content, "content")
+        _validation.tags(fact.topic_tags)
+    return [fact for fact in facts if fact.content.strip()]
+
+
+def fact_entry(agent_id: str, session_id: str, fact: ExtractedFact, token_count: int) -> MemoryEntry:
+    """The fact as a memory."""
+    return MemoryEntry(
+        id=memory_id(agent_id, fact.content),
+        agent_id=agent_id,
+        session_id=session_id,
+        content=fact.content,
+        content_type="fact",
+        importance_score=min(1.0, max(0.0, fact.importance)),
+        topic_tags=fact.topic_tags,
+        token_count=token_count,
+        source="extracted",
+        sensitivity=fact.sensitivity,
+    )
