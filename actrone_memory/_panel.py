@@ -15,7 +15,7 @@ LONGEST_ITEM = 300
 
 _STYLE = "font:13px/1.5 system-ui,sans-serif;border:1px solid #8885;border-radius:6px;padding:10px 14px;max-width:52em"
 _TRACK = "display:inline-block;width:12em;height:.7em;background:#8883;border-radius:3px;overflow:hidden"
-_CELL = "padding:1px 10px 1px 0;text-align:left;vertical-align:top;background:none"
+_CELL = "padding:1px 10px 1px 0;text-align:left;vertical-align:top;background:none;white-space:pre-line"
 _FAINT = _CELL + ";opacity:.65;white-space:nowrap"
 
 
@@ -42,7 +42,7 @@ def panel(
     )
     return (
         f'<div style="{_STYLE}"><b>Retrieved context</b> &middot; {escape(caption)}'
-        f"<table>{''.join(map(_bar, bars))}</table>{lists or '<i>Nothing was recalled.</i>'}</div>"
+        f"{_table(map(_bar, bars))}{lists or '<i>Nothing was recalled.</i>'}</div>"
     )
 
 
@@ -56,9 +56,11 @@ def _bar(bar: Bar) -> str:
 
 
 def _list(title: str, rows: Sequence[str]) -> str:
-    return (
-        f"<div style='margin-top:8px'><b>{title}</b> ({len(rows)})</div><table>{''.join(rows)}</table>" if rows else ""
-    )
+    return f"<div style='margin-top:8px'><b>{title}</b> ({len(rows)})</div>{_table(rows)}" if rows else ""
+
+
+def _table(rows: Iterable[str]) -> str:
+    return f"<table style='font:inherit;border-collapse:collapse'>{''.join(rows)}</table>"
 
 
 def _row(text: str, score: float | None, timestamp: datetime, source: str) -> str:
