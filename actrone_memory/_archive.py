@@ -123,7 +123,7 @@ class Archive:
     async def _uncovered(self, agent_id: str, session_id: str) -> list[MemoryEntry]:
         """The session's turns that no summary covers, oldest first, without a last one that is not answered yet."""
         if self._config.archive_turns:
-            entries = await self._cold.entries(agent_id, self._embedder.dimensions, ["turn", "summary"])
+            entries = await self._cold.entries(agent_id, ["turn", "summary"])
             own = [entry for entry in entries if entry.session_id == session_id]
             covered = {turn_id for entry in own if entry.content_type == "summary" for turn_id in entry.source_turn_ids}
             turns = [

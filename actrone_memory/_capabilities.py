@@ -119,10 +119,11 @@ class HotTier:
 
 
 class ColdTier:
-    """An `L2Store` with every L2 capability."""
+    """An `L2Store` with every L2 capability, for the vectors of one embedder."""
 
-    def __init__(self, store: L2Store) -> None:
+    def __init__(self, store: L2Store, embedder: EmbedderIdentity) -> None:
         self.store = store
+        self._embedder = embedder
         # Every L2Store has a ``search``; only its parameters tell whether it is TagSearch's.
         self._filters_tags = "tags" in inspect.signature(store.search).parameters
         self._barrier = _ErasureBarrier()
@@ -138,6 +139,7 @@ class ColdTier:
         tags: Sequence[str] | None = None,
     ) -> list[MemoryEntry]:
         """The agent's best matches, without what was superseded and each id once."""
+        await self.check_embedder()
         with _named_errors(self.store):
             if tags is None:
                 found = await self.store.search(agent_id, vector, threshold, limit, content_types, query_text)
@@ -155,6 +157,7 @@ class ColdTier:
         """Store all entries of one agent; False, and none, after an erasure since ``epoch``."""
         if not entries:
             return True
+        await self.check_embedder()
         with _named_errors(self.store):
             if isinstance(self.store, BatchWrites):
                 return await self.store.upsert_many(entries, epoch=epoch)
@@ -170,20 +173,20 @@ class ColdTier:
                 return await self.store.erasure_epoch(agent_id)
         return self._barrier.epoch(agent_id)
 
-    async def get(self, agent_id: str, memory_id: str, dimensions: int) -> MemoryEntry | None:
+    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """The agent's entry of this id, superseded or not."""
         with _named_errors(self.store):
             if isinstance(self.store, EntryAccess):
                 return await self.store.get(agent_id, memory_id)
-            found = await self._everything(agent_id, dimensions, None)
+            found = await self._everything(agent_id, None)
         return next((entry for entry in found if entry.id == memory_id), None)
 
-    async def entries(self, agent_id: str, dimensions: int, content_types: list[ContentType]) -> list[MemoryEntry]:
+    async def entries(self, agent_id: str, content_types: list[ContentType]) -> list[MemoryEntry]:
         """All entries of these types, by listing or by a search that admits everything."""
         with _named_errors(self.store):
             if isinstance(self.store, MemoryListing):
                 return await self.store.list_memories(agent_id, content_types=content_types)
-            return await self._everything(agent_id, dimensions, content_types)
+            return await self._everything(agent_id, content_types)
 
     async def list_memories(
         self, agent_id: str, content_types: list[ContentType], *, include_superseded: bool
@@ -207,33 +210,42 @@ class ColdTier:
             async with self._barrier.erasing(agent_id):
                 await self.store.delete_agent_memories(agent_id)
 
-    async def delete_session_turns(self, agent_id: str, session_id: str, dimensions: int) -> None:
+    async def delete_session_turns(self, agent_id: str, session_id: str) -> None:
         """Delete the session's archived turns; writes that began before come to nothing."""
         with _named_errors(self.store):
             if isinstance(self.store, SessionTurns):
                 await self.store.delete_session_turns(agent_id, session_id)
                 return
             async with self._barrier.erasing(agent_id):
-                for entry in await self._everything(agent_id, dimensions, ["turn"]):
+                for entry in await self._everything(agent_id, ["turn"]):
                     if entry.session_id == session_id:
                         await self.store.delete(entry.id)
 
-    async def bind_embedder(self, identity: EmbedderIdentity) -> EmbedderIdentity:
-        """Whose vectors the store holds; the given one when it holds none or does not know."""
+    async def check_embedder(self) -> None:
+        """Refuse to compare vectors of two embedders.
+
+        Raises:
+            ConfigurationError: the store holds another embedder's vectors.
+        """
         if not isinstance(self.store, EmbedderBinding):
-            return identity
+            return
         with _named_errors(self.store):
-            return await self.store.bind_embedder(identity)
+            stored = await self.store.bind_embedder(self._embedder)
+        if stored != self._embedder:
+            raise ConfigurationError(
+                f"The store was filled with the embedder {stored.name!r} ({stored.dimensions} dimensions), this "
+                f"manager uses {self._embedder.name!r} ({self._embedder.dimensions}): their vectors cannot be "
+                "compared. Use the first one again, or store the memories anew (reindex).",
+                {"stored": stored._asdict(), "configured": self._embedder._asdict()},
+            )
 
     async def close(self) -> None:
         """Close the store."""
         with _named_errors(self.store):
             await self.store.close()
 
-    async def _everything(
-        self, agent_id: str, dimensions: int, content_types: list[ContentType] | None
-    ) -> list[MemoryEntry]:
-        probe = [1.0] + [0.0] * (dimensions - 1)
+    async def _everything(self, agent_id: str, content_types: list[ContentType] | None) -> list[MemoryEntry]:
+        probe = [1.0] + [0.0] * (self._embedder.dimensions - 1)
         found = await self.store.search(agent_id, probe, -1.0, EVERYTHING, content_types)
         return [entry for entry in found if entry.agent_id == agent_id]
 

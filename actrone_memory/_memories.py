@@ -29,7 +29,7 @@ class MemoryWriter:
         Raises:
             MemoryNotFoundError: there is none, or another agent owns it.
         """
-        entry = await self._cold.get(agent_id, wanted_id, self._embedder.dimensions)
+        entry = await self._cold.get(agent_id, wanted_id)
         if entry is None:
             raise MemoryNotFoundError(wanted_id)
         return entry
@@ -68,7 +68,7 @@ class MemoryWriter:
 
         What a model extracted never lowers a sensitivity; what a caller injects may.
         """
-        earlier = await self._cold.get(entry.agent_id, entry.id, self._embedder.dimensions)
+        earlier = await self._cold.get(entry.agent_id, entry.id)
         if earlier is None:
             return entry
         update: dict[str, object] = {

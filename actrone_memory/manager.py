@@ -58,7 +58,8 @@ class MemoryManager:
         self._embedder = embedder
         self._extractor = extractor
         self._count = token_counter(config.token_counter)
-        self._hot, self._cold = HotTier(l1), ColdTier(l2)
+        self._hot = HotTier(l1)
+        self._cold = ColdTier(l2, EmbedderIdentity(embedder.name, embedder.dimensions))
         self._archive = Archive(self._hot, self._cold, embedder, config, self._count, summariser)
         self._background = self._archive.background
         self._recall = Recall(self._hot, self._cold, embedder, config, self._count, reranker, self._background.report)
@@ -66,7 +67,6 @@ class MemoryManager:
         self._turnstile = Turnstile()
         self._lock = threading.Lock()
         self._caught_up: set[str] = set()
-        self._bound = False
         self._closed = False
 
     @classmethod
@@ -96,7 +96,7 @@ class MemoryManager:
         extractor = extractor if extractor is not None else _factory.build_extractor(config)
         reranker = reranker if reranker is not None else _factory.build_reranker(config)
         manager = cls(l1, l2, embedder, config, summariser, extractor, reranker)
-        await manager._bind_embedder()
+        await manager._cold.check_embedder()
         return manager
 
     @property
@@ -189,7 +189,7 @@ class MemoryManager:
         """Delete the session's turns, archived ones included. Summaries and facts made from it stay."""
         self._check_session(agent_id, session_id)
         await self._hot.clear_session(agent_id, session_id)
-        await self._cold.delete_session_turns(agent_id, session_id, self._embedder.dimensions)
+        await self._cold.delete_session_turns(agent_id, session_id)
 
     # --- long-term memory -----------------------------------------------------------------------------------------
 
@@ -236,7 +236,6 @@ class MemoryManager:
         if supersedes is not None:
             _validation.identifier(supersedes, "supersedes")
         await self._turnstile.pass_through()
-        await self._bind_embedder()
         entry.embedding = await embed_one(self._embedder, content)
         await self._writer.write(entry, supersedes)
         return entry.id
@@ -261,7 +260,6 @@ class MemoryManager:
         types = _validation.content_types(content_types)
         wanted_tags = None if tags is None else _validation.tags(tags, "tags")
         await self._turnstile.pass_through()
-        await self._bind_embedder()
         return await self._recall.search(agent_id, query, limit, types, wanted_tags)
 
     async def list_memories(
@@ -336,7 +334,6 @@ class MemoryManager:
         except Exception as error:  # whatever a model's adapter raises or returns costs facts, never turns
             self._background.report(error, "Extracting facts")
             return []
-        await self._bind_embedder()
         entries = [fact_entry(agent_id, session_id, fact, self._count(fact.content)) for fact in facts]
         return await self._writer.write_all(entries, epoch)
 
@@ -369,7 +366,6 @@ class MemoryManager:
         token_budget = _validation.token_budget(token_budget)
         types = _validation.content_types(content_types)
         wanted_tags = None if tags is None else _validation.tags(tags, "tags")
-        await self._bind_embedder()
         self._catch_up(agent_id)
         await self._background.settle(agent_id, except_session=session_id, timeout_seconds=ARCHIVE_WAIT_SECONDS)
         await self._turnstile.pass_through()
@@ -400,9 +396,11 @@ class MemoryManager:
                 return
             self._closed = True
         await self._background.close(self._config.shutdown_grace_seconds)
-        await self._hot.close()
-        if id(self._cold.store) != id(self._hot.store):  # one object may be both tiers
-            await self._cold.close()
+        try:
+            await self._hot.close()
+        finally:
+            if id(self._cold.store) != id(self._hot.store):  # one object may be both tiers
+                await self._cold.close()
         self._raise_failures()
 
     def _raise_failures(self) -> None:
@@ -422,20 +420,6 @@ class MemoryManager:
                 return
             self._caught_up.add(agent_id)
         self._background.enqueue(Work(agent_id, None))
-
-    async def _bind_embedder(self) -> None:
-        """Refuse to mix vectors of two embedders in one store."""
-        if self._bound:
-            return
-        mine = EmbedderIdentity(self._embedder.name, self._embedder.dimensions)
-        stored = await self._cold.bind_embedder(mine)
-        if stored != mine:
-            raise ConfigurationError(
-                f"The store was filled with the embedder {stored.name!r} ({stored.dimensions} dimensions), this "
-                f"manager uses {mine.name!r} ({mine.dimensions}): their vectors cannot be compared. Use the first "
-                "one again, or store the memories anew (reindex).",
-                {"stored": stored._asdict(), "configured": mine._asdict()},
-            )
 
     def _check_open(self) -> None:
         if self._closed:
