@@ -1,0 +1,78 @@
+# The project's commands, the same for people and for CI. `make` alone lists them.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV ?= .venv
+DATA ?=
+ARGS ?=
+
+python := $(VENV)/bin/python
+pip := $(python) -m pip --quiet --disable-pip-version-check
+
+##@ Use
+.PHONY: help
+help: ## List the commands (default)
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "Variables: PYTHON=$(PYTHON) makes the environment in VENV=$(VENV); DATA=folder and ARGS=\"...\" go to bench."
+
+.PHONY: demo
+demo: $(VENV)/.package ## Run the coding assistant example
+	@$(python) examples/coding_assistant.py
+
+##@ Develop
+.PHONY: check
+check: lint types test ## Run lint, types and test
+
+.PHONY: lint
+lint: $(VENV)/.dev ## Check style and formatting (ruff)
+	@$(python) -m ruff check .
+	@$(python) -m ruff format --check .
+
+.PHONY: types
+types: $(VENV)/.dev ## Check types (mypy)
+	@$(python) -m mypy
+	@$(python) -m mypy -p benchmarks --ignore-missing-imports
+
+.PHONY: test
+test: $(VENV)/.dev ## Run the tests (pytest)
+	@$(python) -m pytest
+
+.PHONY: bench
+bench: $(VENV)/.bench ## Measure speed, size and recall (DATA=folder for recall, ARGS=--quick for a short run)
+	@$(python) -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
+
+.PHONY: build
+build: $(VENV)/.dev ## Build the sdist and the wheel into dist/
+	@$(python) -m build
+
+.PHONY: clean
+clean: ## Remove build products and caches; the environment stays
+	@rm -rf dist build *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	@find . -path './$(VENV)' -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+# A stamp in the environment says what is installed there; a change of pyproject.toml installs it anew.
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Python 3.11 or newer is needed, '$(PYTHON)' is not: name one, for example make PYTHON=python3.12" >&2; \
+		exit 1; }
+	@$(python) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
+	@$(pip) install --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.created pyproject.toml
+	@$(pip) install --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.package
+	@$(pip) install --group dev
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.package
+	@$(pip) install --group bench
+	@touch $@
