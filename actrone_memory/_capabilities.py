@@ -6,7 +6,6 @@ Whatever a foreign store raises leaves here as a `StoreConnectionError` that nam
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import Future
@@ -24,9 +23,10 @@ from actrone_memory.protocols import (
     L1Store,
     L2Store,
     MemoryListing,
+    Page,
+    PagedSearch,
     SessionListing,
     SessionTurns,
-    TagSearch,
     TurnBatches,
 )
 
@@ -39,13 +39,15 @@ class HotTier:
 
     def __init__(self, store: L1Store) -> None:
         self.store = store
+        self._batches = store if isinstance(store, TurnBatches) else None
+        self._archive_log = store if isinstance(store, ArchiveLog) else None
         self._log = _ProcessArchiveLog()
 
     async def append(self, agent_id: str, session_id: str, records: Sequence[Turn], *, hold: bool) -> None:
         """Append the records; in one step where the store can."""
         with _named_errors(self.store):
-            if isinstance(self.store, TurnBatches):
-                await self.store.append_turns(agent_id, session_id, records, hold=hold)
+            if self._batches is not None:
+                await self._batches.append_turns(agent_id, session_id, records, hold=hold)
             else:
                 self._log.know(agent_id, session_id)
                 for record in records:
@@ -54,7 +56,7 @@ class HotTier:
     async def recent_turns(self, agent_id: str, session_id: str, n: int | None = None) -> list[Turn]:
         """The last ``n`` whole turns, oldest first."""
         with _named_errors(self.store):
-            counts_whole_turns = isinstance(self.store, TurnBatches)
+            counts_whole_turns = self._batches is not None
             records = await self.store.get_recent_turns(agent_id, session_id, n if counts_whole_turns else None)
         turns = join_records(records)
         return turns if n is None else turns[-n:]
@@ -89,24 +91,24 @@ class HotTier:
 
     async def unarchived(self, agent_id: str, session_id: str) -> list[Turn]:
         """Whole turns that the archive does not hold yet, or not yet whole."""
-        if isinstance(self.store, ArchiveLog):
+        if self._archive_log is not None:
             with _named_errors(self.store):
-                return await self.store.unarchived(agent_id, session_id)
+                return await self._archive_log.unarchived(agent_id, session_id)
         return self._log.unarchived(agent_id, session_id, await self.recent_turns(agent_id, session_id))
 
     async def mark_archived(self, agent_id: str, session_id: str, turns: Sequence[Turn]) -> None:
         """Note that the archive holds these turns."""
-        if isinstance(self.store, ArchiveLog):
+        if self._archive_log is not None:
             with _named_errors(self.store):
-                await self.store.mark_archived(agent_id, session_id, turns)
+                await self._archive_log.mark_archived(agent_id, session_id, turns)
         else:
             self._log.mark_archived(agent_id, session_id, turns)
 
     async def mark_erased(self, agent_id: str) -> None:
         """Keep what the agent's sessions hold now out of the archive for ever."""
-        if isinstance(self.store, ArchiveLog):
+        if self._archive_log is not None:
             with _named_errors(self.store):
-                await self.store.mark_erased(agent_id)
+                await self._archive_log.mark_erased(agent_id)
         else:
             for session_id in self._log.sessions(agent_id):
                 records = flatten(await self.recent_turns(agent_id, session_id))
@@ -124,34 +126,44 @@ class ColdTier:
     def __init__(self, store: L2Store, embedder: EmbedderIdentity) -> None:
         self.store = store
         self._embedder = embedder
-        # Every L2Store has a ``search``; only its parameters tell whether it is TagSearch's.
-        self._filters_tags = "tags" in inspect.signature(store.search).parameters
+        # Looked up once: asking a protocol costs more than many a call.
+        self._paged = store if isinstance(store, PagedSearch) else None
+        self._batches = store if isinstance(store, BatchWrites) else None
+        self._by_id = store if isinstance(store, EntryAccess) else None
+        self._binding = store if isinstance(store, EmbedderBinding) else None
         self._barrier = _ErasureBarrier()
 
-    async def search(
+    async def search_page(
         self,
         agent_id: str,
         vector: list[float],
         threshold: float,
+        *,
         limit: int,
-        content_types: list[ContentType] | None,
+        consider: int,
+        content_types: list[ContentType],
         query_text: str | None,
-        tags: Sequence[str] | None = None,
-    ) -> list[MemoryEntry]:
-        """The agent's best matches, without what was superseded and each id once."""
+        tags: list[str] | None,
+    ) -> Page:
+        """The ``limit`` best of at most ``consider`` entries, without what was superseded and each id once."""
         await self.check_embedder()
         with _named_errors(self.store):
-            if tags is None:
-                found = await self.store.search(agent_id, vector, threshold, limit, content_types, query_text)
-            elif self._filters_tags and isinstance(self.store, TagSearch):
-                found = await self.store.search(
-                    agent_id, vector, threshold, limit, content_types, query_text, tags=tags
+            if self._paged is not None:
+                return await self._paged.search_page(
+                    agent_id,
+                    vector,
+                    threshold,
+                    limit=limit,
+                    consider=consider,
+                    content_types=content_types,
+                    query_text=query_text,
+                    tags=tags,
                 )
-            else:
-                everything = await self.store.search(agent_id, vector, threshold, EVERYTHING, content_types, query_text)
-                found = [entry for entry in everything if set(tags) & set(entry.topic_tags)]
-        unique = {entry.id: entry for entry in reversed(found) if _may_return(entry, agent_id)}
-        return list(unique.values())[::-1][:limit]
+            most = consider if tags is None else EVERYTHING
+            found = await self.store.search(agent_id, vector, threshold, most, content_types, query_text)
+        unique = {entry.id: entry for entry in reversed(found) if _may_return(entry, agent_id, tags)}
+        entries = [entry.model_copy(update={"embedding": None}) for entry in reversed(unique.values())][:consider]
+        return Page(entries[:limit], [entry.id for entry in entries])
 
     async def upsert_many(self, entries: Sequence[MemoryEntry], *, epoch: int) -> bool:
         """Store all entries of one agent; False, and none, after an erasure since ``epoch``."""
@@ -159,8 +171,8 @@ class ColdTier:
             return True
         await self.check_embedder()
         with _named_errors(self.store):
-            if isinstance(self.store, BatchWrites):
-                return await self.store.upsert_many(entries, epoch=epoch)
+            if self._batches is not None:
+                return await self._batches.upsert_many(entries, epoch=epoch)
             async with self._barrier.writing(entries[0].agent_id, epoch) as allowed:
                 for entry in entries if allowed else []:
                     await self.store.upsert(entry)
@@ -168,16 +180,16 @@ class ColdTier:
 
     async def erasure_epoch(self, agent_id: str) -> int:
         """Changes with every erasure of the agent's memories."""
-        if isinstance(self.store, BatchWrites):
+        if self._batches is not None:
             with _named_errors(self.store):
-                return await self.store.erasure_epoch(agent_id)
+                return await self._batches.erasure_epoch(agent_id)
         return self._barrier.epoch(agent_id)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """The agent's entry of this id, superseded or not."""
         with _named_errors(self.store):
-            if isinstance(self.store, EntryAccess):
-                return await self.store.get(agent_id, memory_id)
+            if self._by_id is not None:
+                return await self._by_id.get(agent_id, memory_id)
             found = await self._everything(agent_id, None)
         return next((entry for entry in found if entry.id == memory_id), None)
 
@@ -227,10 +239,10 @@ class ColdTier:
         Raises:
             ConfigurationError: the store holds another embedder's vectors.
         """
-        if not isinstance(self.store, EmbedderBinding):
+        if self._binding is None:
             return
         with _named_errors(self.store):
-            stored = await self.store.bind_embedder(self._embedder)
+            stored = await self._binding.bind_embedder(self._embedder)
         if stored != self._embedder:
             raise ConfigurationError(
                 f"The store was filled with the embedder {stored.name!r} ({stored.dimensions} dimensions), this "
@@ -250,8 +262,9 @@ class ColdTier:
         return [entry for entry in found if entry.agent_id == agent_id]
 
 
-def _may_return(entry: MemoryEntry, agent_id: str) -> bool:
-    return entry.superseded_by is None and entry.agent_id == agent_id
+def _may_return(entry: MemoryEntry, agent_id: str, tags: list[str] | None) -> bool:
+    tagged = tags is None or not set(tags).isdisjoint(entry.topic_tags)
+    return tagged and entry.superseded_by is None and entry.agent_id == agent_id
 
 
 def _missing(store: object, method: str) -> ConfigurationError:

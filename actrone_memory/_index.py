@@ -21,6 +21,7 @@ from actrone_memory import _ranking
 from actrone_memory._lexical import document_terms, query_terms
 from actrone_memory._vocabulary import Vocabulary
 from actrone_memory.models import ContentType, MemoryEntry
+from actrone_memory.protocols import Page
 
 CONTEXT = {-1: 0.5, -2: 0.25, 1: 0.4}
 """Share of the words of the turns around it, by distance, in the words of a turn: a question is found with its answer
@@ -41,6 +42,7 @@ class Query:
     text: str | None
     threshold: float
     limit: int
+    consider: int
     weights: _ranking.Weights
     now: float
     content_types: Sequence[ContentType] | None = None
@@ -48,9 +50,10 @@ class Query:
 
 
 class Hit(NamedTuple):
-    """A found entry as stored, with its score."""
+    """A found entry as stored, with its id and score."""
 
     score: float
+    id: str
     document: bytes
 
 
@@ -148,16 +151,15 @@ class AgentIndex:
         """Ids of all entries, superseded ones included."""
         return [*self._memories.rows, *self._turns.rows, *self._superseded]
 
-    def search(self, query: Query) -> list[MemoryEntry]:
+    def search(self, query: Query) -> Page:
         """The best entries of both shelves, as far as ``query`` asks for them."""
         wanted = set(_KINDS if query.content_types is None else query.content_types)
-        hits: list[Hit] = []
-        if wanted - {"turn"}:
-            hits += self._memories.search(query)
-        if "turn" in wanted:
-            hits += self._turns.search(query)
-        hits.sort(key=lambda hit: -hit.score)
-        return [read_entry(hit.document, hit.score) for hit in hits[: query.limit]]
+        shelves = [self._memories] if wanted - {"turn"} else []
+        shelves += [self._turns] if "turn" in wanted else []
+        hits = [hit for shelf in shelves for hit in shelf.search(query)]
+        if len(shelves) > 1:
+            hits = sorted(hits, key=lambda hit: -hit.score)[: query.consider]
+        return Page([read_entry(hit.document, hit.score) for hit in hits[: query.limit]], [hit.id for hit in hits])
 
 
 _Session = list[tuple[int, int]]
@@ -199,6 +201,7 @@ class _Shelf:
 
     def _reset(self) -> None:
         self._documents: list[bytes | None] = []
+        self._ids: list[str] = []
         self._vectors = array("f")
         self._lengths = array("f")
         self._timestamps = array("d")
@@ -258,6 +261,7 @@ class _Shelf:
         entry, row = prepared.entry, len(self._documents)
         self.rows[entry.id] = row
         self._documents.append(prepared.document)
+        self._ids.append(entry.id)
         self._append_vector(prepared.vector)
         self._lengths.append(0.0)
         self._timestamps.append(entry.timestamp.timestamp())
@@ -283,7 +287,7 @@ class _Shelf:
         for term, weight in terms.items():
             posting = self._postings.get(term)
             if posting is None:
-                posting = self._postings[term] = _Posting(array("I"), array("f"))
+                posting = self._postings[term] = _Posting(array("q"), array("f"))
                 self._vocabulary.add(term)
             posting.add(row, share * weight)
         length = share * sum(terms.values())
@@ -347,6 +351,7 @@ class _Shelf:
         return cosine
 
     def search(self, query: Query) -> list[Hit]:
+        """The best rows, at most as many as the query considers."""
         if not self.rows:
             return []
         # The arrays' buffers must be let go before the next append: these views live no longer than this call.
@@ -364,7 +369,7 @@ class _Shelf:
                 threshold=query.threshold,
                 weights=query.weights,
                 now=query.now,
-                limit=query.limit,
+                limit=query.consider,
             )
         else:
             lexical, possible = self._bm25(query.text)
@@ -378,10 +383,10 @@ class _Shelf:
                 threshold=query.threshold,
                 lexical_floor=_ranking.lexical_floor(possible),
                 weights=query.weights,
-                limit=query.limit,
+                limit=query.consider,
             )
         return [
-            Hit(score, document)
+            Hit(score, self._ids[row], document)
             for row, score in zip(ranked.positions.tolist(), ranked.scores.tolist(), strict=True)
             if (document := self._documents[row]) is not None
         ]
@@ -407,6 +412,7 @@ class _Shelf:
         A query term counts once in a row, by itself or by the term there most like it.
         """
         scores = np.zeros(len(self._documents), np.float32)
+        norm = _ranking.bm25_norm(np.frombuffer(self._lengths, np.float32), self._total_length / len(self.rows))
         possible = 0.0
         for term, weight in query_terms(text, generic_words=self._talk).items():
             possible += weight * self._idf(self._postings.get(term))
@@ -415,19 +421,17 @@ class _Shelf:
             for variant, likeness in variants.items():
                 posting = self._postings.get(variant)
                 if posting is not None and posting.containing:
-                    rows, matched = self._matches(posting)
+                    rows, matched = self._matches(posting, norm)
                     matched *= weight * likeness
                     best[rows] = np.maximum(best[rows], matched) if best is not scores else best[rows] + matched
             if best is not scores:
                 scores += best
         return scores, possible
 
-    def _matches(self, posting: _Posting) -> tuple[NDArray[np.uint32], _ranking.Floats]:
+    def _matches(self, posting: _Posting, norm: _ranking.Floats) -> tuple[NDArray[np.int64], _ranking.Floats]:
         """Rows that hold the term, and what it adds to each."""
-        rows = np.frombuffer(posting.rows, np.uint32)
-        lengths = np.frombuffer(self._lengths, np.float32)[rows]
-        tf = np.frombuffer(posting.weights, np.float32)
-        return rows, self._idf(posting) * _ranking.bm25_term(tf, lengths, self._total_length / len(self.rows))
+        rows = np.frombuffer(posting.rows, np.int64)
+        return rows, self._idf(posting) * _ranking.bm25_term(np.frombuffer(posting.weights, np.float32), norm[rows])
 
     def _idf(self, posting: _Posting | None) -> float:
         return _ranking.inverse_document_frequency(posting.containing if posting else 0, len(self.rows))

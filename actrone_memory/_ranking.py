@@ -64,9 +64,13 @@ def inverse_document_frequency(containing: int, total: int) -> float:
     return float(np.log1p((total - containing + 0.5) / (containing + 0.5)))
 
 
-def bm25_term(tf: Floats, length: Floats, mean_length: float) -> Floats:
-    """BM25's saturated term frequency, without idf; ``tf`` and ``length`` are weighted counts."""
-    norm = BM25_K1 * (1 - BM25_B + BM25_B * length / max(mean_length, 1e-9))
+def bm25_norm(lengths: Floats, mean_length: float) -> Floats:
+    """What BM25 adds to a term frequency in its denominator; ``lengths`` are weighted counts of terms."""
+    return BM25_K1 * (1 - BM25_B + BM25_B * lengths / max(mean_length, 1e-9))
+
+
+def bm25_term(tf: Floats, norm: Floats) -> Floats:
+    """BM25's saturated term frequency, without idf; ``norm`` is `bm25_norm` of the same rows."""
     return tf * (BM25_K1 + 1) / (tf + norm)
 
 
@@ -110,13 +114,21 @@ def rank_hybrid(
     admitted = np.flatnonzero((cosine >= threshold) | (lexical >= lexical_floor))
     if not admitted.size:
         return Ranked(admitted, np.empty(0))
+    newest = timestamps[admitted].max()
     dense = np.maximum(0.0, cosine[admitted])
     relevance = _share_of_best(lexical[admitted]) + DENSE_WEIGHT * _share_of_best(dense)
-    newest = timestamps[admitted].max()
-    recency = _recency(newest - timestamps[admitted])
-    boost = 1 + IMPORTANCE_BOOST * importance[admitted] + RECENCY_BOOST * weights.recency * recency
-    most = (1 + DENSE_WEIGHT) * (1 + IMPORTANCE_BOOST + RECENCY_BOOST * weights.recency)
-    return _order(admitted, relevance * boost / most, importance, timestamps, limit)
+    largest_boost = 1 + IMPORTANCE_BOOST + RECENCY_BOOST * weights.recency
+    rivals = np.flatnonzero(relevance * largest_boost >= _kth_largest(relevance, limit))
+    near, relevance = admitted[rivals], relevance[rivals]
+    recency = _recency(newest - timestamps[near])
+    boost = 1 + IMPORTANCE_BOOST * importance[near] + RECENCY_BOOST * weights.recency * recency
+    scores = relevance * boost / ((1 + DENSE_WEIGHT) * largest_boost)
+    return _order(near, scores, importance, timestamps, limit)
+
+
+def _kth_largest(scores: Floats, k: int) -> float:
+    """The k-th largest score, the smallest when there are fewer."""
+    return float(np.partition(scores, scores.size - k)[scores.size - k] if k < scores.size else scores.min())
 
 
 def _share_of_best(scores: Floats) -> Floats:
@@ -131,10 +143,8 @@ def _recency(age_seconds: Floats) -> Floats:
 
 def _order(admitted: NDArray[np.intp], scores: Floats, importance: Floats, timestamps: Floats, limit: int) -> Ranked:
     """Best score first; ties by importance, then the newer, then the later stored."""
-    if admitted.size > limit:
-        # Keep every candidate that ties with the last one taken, so that ties are broken by the rule below.
-        last = np.partition(scores, admitted.size - limit)[admitted.size - limit]
-        keep = np.flatnonzero(scores >= last)
-        admitted, scores = admitted[keep], scores[keep]
-    best_first = np.lexsort((-admitted, -timestamps[admitted], -importance[admitted], -scores))[:limit]
-    return Ranked(admitted[best_first], scores[best_first])
+    # Every candidate that ties with the last one taken stays, so that ties are broken by the rule.
+    near = np.flatnonzero(scores >= _kth_largest(scores, limit)) if admitted.size else admitted
+    rows, scores = admitted[near], scores[near]
+    best_first = np.lexsort((-rows, -timestamps[rows], -importance[rows], -scores))[:limit]
+    return Ranked(rows[best_first], scores[best_first])

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import get_args
+from collections.abc import Callable, Collection
+from typing import NamedTuple, get_args
 
 from actrone_memory import _budget, _render
 from actrone_memory._capabilities import ColdTier, HotTier
 from actrone_memory._embedding import embed_one, shorten
+from actrone_memory._ids import archived_turn_id
 from actrone_memory._ranking import DEFAULT_THRESHOLD
 from actrone_memory.config import MemoryConfig
 from actrone_memory.context import Dropped, RetrievedContext, TierUsage
 from actrone_memory.models import ContentType, MemoryEntry
-from actrone_memory.protocols import Embedder, Reranker
+from actrone_memory.protocols import Embedder, Page, Reranker
 from actrone_memory.tokens import TokenCounter
 
 EVERY_TYPE: list[ContentType] = list(get_args(ContentType))
 MEMORY_TYPES: list[ContentType] = [kind for kind in EVERY_TYPE if kind != "turn"]
 """What counts as a memory when no types are asked for: everything but archived turns."""
+
+FIRST_PAGE = 64
+"""Matches fetched at first: more than common budgets take. The others are fetched only when all of these fit."""
 
 
 class Recall:
@@ -52,12 +56,13 @@ class Recall:
         query: str,
         limit: int,
         content_types: list[ContentType] | None,
-        tags: Sequence[str] | None,
+        tags: list[str] | None,
     ) -> list[MemoryEntry]:
         """The best matches, at most ``limit``; memories only when ``content_types`` is None."""
-        vector = await embed_one(self._embedder, query)
+        request = _Request(agent_id, query, await embed_one(self._embedder, query), limit)
         types = MEMORY_TYPES if content_types is None else content_types
-        return await self._matches(agent_id, query, vector, limit, types, tags)
+        page = await self._matches(request, max(limit, self._reranked_most), types, tags)
+        return page.entries[:limit]
 
     async def context(
         self,
@@ -66,16 +71,22 @@ class Recall:
         query: str,
         token_budget: int,
         content_types: list[ContentType] | None,
-        tags: Sequence[str] | None,
+        tags: list[str] | None,
     ) -> RetrievedContext:
         """Recent turns, memories and earlier turns, fetched side by side and cut to the budget."""
-        recent, (memories, turns) = await asyncio.gather(
-            self._hot.recent_turns(agent_id, session_id),
-            self._long_term(agent_id, query, EVERY_TYPE if content_types is None else content_types, tags),
-        )
         config, count = self._config, self._count
+        types = EVERY_TYPE if content_types is None else content_types
         share = _budget.shares(token_budget, config.budget_fraction_episodic, config.budget_fraction_session)
-        chosen = _budget.select(recent, memories, turns, share, count)
+        request = _Request(agent_id, query, await embed_one(self._embedder, query), config.max_episodic_memories)
+        first = min(max(FIRST_PAGE, self._reranked_most), request.consider)
+        recent, (memories, turns) = await asyncio.gather(
+            self._hot.recent_turns(agent_id, session_id), self._long_term(request, first, types, tags)
+        )
+        chosen = _budget.select(recent, memories.entries, turns.entries, share, count)
+        if _more_may_fit(memories, chosen.dropped_memories) or _more_may_fit(turns, chosen.dropped_recalled):
+            memories, turns = await self._long_term(request, request.consider, types, tags)
+            chosen = _budget.select(recent, memories.entries, turns.entries, share, count)
+        here = {archived_turn_id(agent_id, session_id, turn.id) for turn in chosen.recent}
         return RetrievedContext(
             recent_turns=chosen.recent,
             episodic_memories=chosen.memories,
@@ -84,7 +95,9 @@ class Recall:
             token_budget=token_budget,
             retrieval_duration_ms=0.0,
             dropped=Dropped(
-                turns=chosen.dropped_recent, recalled_turns=chosen.dropped_recalled, memories=chosen.dropped_memories
+                turns=chosen.dropped_recent,
+                recalled_turns=chosen.dropped_recalled + _unseen(turns, here),
+                memories=chosen.dropped_memories + _unseen(memories),
             ),
             tiers={
                 "memories": TierUsage(used=count(_render.render(chosen.memories, [], [])), allowed=share.memories),
@@ -95,43 +108,41 @@ class Recall:
         )
 
     async def _long_term(
-        self, agent_id: str, query: str, types: list[ContentType], tags: Sequence[str] | None
-    ) -> tuple[list[MemoryEntry], list[MemoryEntry]]:
-        """Matching memories and matching archived turns, which carry no tags, best first."""
-        vector = await embed_one(self._embedder, query)
-        turn_types: list[ContentType] = ["turn"] if "turn" in types and tags is None else []
+        self, request: _Request, limit: int, types: list[ContentType], tags: list[str] | None
+    ) -> tuple[Page, Page]:
+        """Matching memories, and matching archived turns, which carry no tags."""
         memory_types: list[ContentType] = [kind for kind in types if kind != "turn"]
-        most = self._config.max_episodic_memories
+        turn_types: list[ContentType] = ["turn"] if "turn" in types and tags is None else []
         memories, turns = await asyncio.gather(
-            self._matches(agent_id, query, vector, most, memory_types, tags),
-            self._matches(agent_id, query, vector, most, turn_types, None),
+            self._matches(request, limit, memory_types, tags),
+            self._matches(request, limit, turn_types, None),
         )
         return memories, turns
 
-    async def _matches(
-        self,
-        agent_id: str,
-        query: str,
-        vector: list[float],
-        limit: int,
-        types: list[ContentType],
-        tags: Sequence[str] | None,
-    ) -> list[MemoryEntry]:
+    async def _matches(self, request: _Request, limit: int, types: list[ContentType], tags: list[str] | None) -> Page:
         if not types:
-            return []
-        text = shorten(query) if self._config.hybrid_retrieval else None
-        most = max(limit, self._config.rerank_top_k) if self._reranker else limit
-        found = await self._cold.search(agent_id, vector, self.threshold, most, types, text, tags)
-        for entry in found:
-            if entry.embedding is not None:  # a foreign store's; ours leave it out
-                entry.embedding = None
-        return (await self._reranked(query, found))[:limit]
+            return Page([], [])
+        page = await self._cold.search_page(
+            request.agent_id,
+            request.vector,
+            self.threshold,
+            limit=limit,
+            consider=max(limit, request.consider),
+            content_types=types,
+            query_text=shorten(request.query) if self._config.hybrid_retrieval else None,
+            tags=tags,
+        )
+        return page._replace(entries=await self._reranked(request.query, page.entries))
+
+    @property
+    def _reranked_most(self) -> int:
+        return self._config.rerank_top_k if self._reranker else 0
 
     async def _reranked(self, query: str, found: list[MemoryEntry]) -> list[MemoryEntry]:
         """The first ``rerank_top_k`` in the reranker's order; as they were when it fails."""
         if self._reranker is None or not found:
             return found
-        top = found[: self._config.rerank_top_k]
+        top = found[: self._reranked_most]
         try:
             scores = [float(score) for score in await self._reranker.rerank(query, [entry.content for entry in top])]
             order = sorted(zip(scores, range(len(top)), strict=True), key=lambda pair: (-pair[0], pair[1]))
@@ -139,3 +150,22 @@ class Recall:
             self._report(error, "Reranking")
             return found
         return [top[position] for _, position in order] + found[len(top) :]
+
+
+class _Request(NamedTuple):
+    """One query with its vector, and how many matches it considers at most."""
+
+    agent_id: str
+    query: str
+    vector: list[float]
+    consider: int
+
+
+def _unseen(page: Page, told: Collection[str] = ()) -> int:
+    """Considered matches that were not fetched, without those of the ids in ``told``."""
+    return sum(memory_id not in told for memory_id in page.considered[len(page.entries) :])
+
+
+def _more_may_fit(page: Page, dropped: int) -> bool:
+    """Whether the budget took all of a page that is not the last one."""
+    return not dropped and len(page.entries) < len(page.considered)

@@ -21,6 +21,9 @@ ENDING_WEIGHT = 0.5
 BEGINNING_WEIGHT = 0.5
 TYPO_WEIGHT = 0.4
 
+REMEMBERED = 4096
+"""Answers kept until the vocabulary changes: queries repeat their words."""
+
 COMMON_BEGINNING = 0.7
 """Share of the longer term that must be common when neither begins the other."""
 
@@ -31,15 +34,24 @@ class Vocabulary:
     def __init__(self) -> None:
         self._terms: list[str] = []
         self._reversed: list[str] = []
+        self._remembered: dict[str, dict[str, float]] = {}
 
     def add(self, term: str) -> None:
         """Add a term that is not in the vocabulary yet."""
         if len(term) >= SHORTEST and term.isalpha() and _spaced(term):
             bisect.insort(self._terms, term)
             bisect.insort(self._reversed, term[::-1])
+            self._remembered.clear()
 
     def similar(self, term: str) -> dict[str, float]:
-        """Terms of the vocabulary that look like ``term``, without itself, each with a weight in (0, 1)."""
+        """Terms of the vocabulary that look like ``term``, without itself, each with a weight in (0, 1); read only."""
+        if term not in self._remembered:
+            if len(self._remembered) >= REMEMBERED:
+                self._remembered.clear()
+            self._remembered[term] = self._similar(term)
+        return self._remembered[term]
+
+    def _similar(self, term: str) -> dict[str, float]:
         if len(term) < SHORTEST or not term.isalpha() or not _spaced(term):
             return {}
         found: dict[str, float] = {}

@@ -151,22 +151,33 @@ class EntryAccess(Protocol):
         ...
 
 
-@runtime_checkable
-class TagSearch(Protocol):
-    """L2 capability: ``search`` takes ``tags`` (any of them). Without it results are filtered afterwards."""
+class Page(NamedTuple):
+    """The best entries of a search, and the ids of all that were considered, best first, these entries included."""
 
-    async def search(
+    entries: list[MemoryEntry]
+    considered: list[str]
+
+
+@runtime_checkable
+class PagedSearch(Protocol):
+    """L2 capability: the best of many candidates without building the others, and a filter by tags.
+
+    Without it every candidate is fetched, and tags are looked at afterwards.
+    """
+
+    async def search_page(
         self,
         agent_id: str,
         query_embedding: list[float],
         threshold: float,
-        limit: int = 20,
+        *,
+        limit: int,
+        consider: int,
         content_types: list[ContentType] | None = None,
         query_text: str | None = None,
-        *,
-        tags: Sequence[str] | None = None,
-    ) -> list[MemoryEntry]:
-        """Like `L2Store.search`, of entries that carry at least one of ``tags``."""
+        tags: list[str] | None = None,
+    ) -> Page:
+        """Like `L2Store.search`: the ``limit`` best of at most ``consider`` entries that carry any of ``tags``."""
         ...
 
 

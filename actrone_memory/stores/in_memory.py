@@ -16,7 +16,7 @@ from actrone_memory._ranking import Weights
 from actrone_memory._turns import flatten, join_records
 from actrone_memory.errors import ConfigurationError, ValidationError
 from actrone_memory.models import ContentType, MemoryEntry, SessionMetadata, Turn
-from actrone_memory.protocols import EmbedderIdentity
+from actrone_memory.protocols import EmbedderIdentity, Page
 
 REMEMBERED_RECORD_IDS = 1_000
 """Record ids a session recognises after their records were trimmed, so that a late retry is not appended again."""
@@ -218,8 +218,6 @@ class InMemoryStore:
         limit: int = 20,
         content_types: list[ContentType] | None = None,
         query_text: str | None = None,
-        *,
-        tags: Sequence[str] | None = None,
     ) -> list[MemoryEntry]:
         """The best matches, each with its ``score``; see `actrone_memory._ranking` for admission and order.
 
@@ -229,12 +227,37 @@ class InMemoryStore:
         Raises:
             ValidationError: ``limit`` below 1, or a query of other dimensions than the stored vectors.
         """
+        page = await self.search_page(
+            agent_id,
+            query_embedding,
+            threshold,
+            limit=limit,
+            consider=limit,
+            content_types=content_types,
+            query_text=query_text,
+        )
+        return page.entries
+
+    async def search_page(
+        self,
+        agent_id: str,
+        query_embedding: list[float],
+        threshold: float,
+        *,
+        limit: int,
+        consider: int,
+        content_types: list[ContentType] | None = None,
+        query_text: str | None = None,
+        tags: list[str] | None = None,
+    ) -> Page:
+        """The ``limit`` best matches that carry any of ``tags``, and the ids of all considered; see `search`."""
         _check_ids(agent_id)
         query = _index.Query(
             vector=_index.unit_vector(_check_vector(query_embedding, "query_embedding")),
             text=None if query_text is None else _validation.text(query_text, "query_text"),
             threshold=_validation.cosine(threshold, "threshold"),
             limit=_validation.positive_integer(limit, "limit"),
+            consider=_validation.positive_integer(consider, "consider"),
             weights=self._weights,
             now=time.time(),
             content_types=_validation.content_types(content_types),
@@ -243,7 +266,7 @@ class InMemoryStore:
         with self._lock:
             index = self._indexes.get(agent_id)
             if not index:
-                return []
+                return Page([], [])
             self._check_dimensions(query.vector.size, "query_embedding")
             return index.search(query)
 
