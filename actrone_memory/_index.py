@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from actrone_memory import _ranking
 from actrone_memory._lexical import document_terms, query_terms
+from actrone_memory._similarity import unit
 from actrone_memory._vocabulary import Vocabulary
 from actrone_memory.models import ContentType, MemoryEntry
 from actrone_memory.protocols import Page
@@ -50,9 +51,11 @@ class Query:
 
 
 class Hit(NamedTuple):
-    """A found entry as stored, with its id and score."""
+    """A found entry as stored, with what decides its place and its id."""
 
     score: float
+    importance: float
+    timestamp: float
     id: str
     document: bytes
 
@@ -77,9 +80,7 @@ def _serialise(entry: MemoryEntry) -> bytes:
 
 def unit_vector(vector: Sequence[float]) -> NDArray[np.float32]:
     """``vector`` at length 1; a zero vector stays zero."""
-    values = np.asarray(vector, dtype=np.float64)
-    norm = float(np.linalg.norm(values))
-    return (values / norm if norm else values).astype(np.float32)
+    return unit(np.asarray(vector, dtype=np.float64)).astype(np.float32)
 
 
 def _terms(entry: MemoryEntry) -> dict[str, float]:
@@ -135,8 +136,15 @@ class AgentIndex:
         return read_entry(document) if document else None
 
     def remove_session_turns(self, session_id: str) -> list[str]:
-        """Forget the archived turns of one session and return their ids."""
-        return self._turns.remove_session(session_id)
+        """Forget the archived turns of one session, old versions included, and return their ids."""
+        old = [
+            entry.id
+            for entry in map(read_entry, self._superseded.values())
+            if entry.content_type == "turn" and entry.session_id == session_id
+        ]
+        for memory_id in old:
+            del self._superseded[memory_id]
+        return old + self._turns.remove_session(session_id)
 
     def entries(self, content_types: Sequence[ContentType] | None, *, include_superseded: bool) -> list[MemoryEntry]:
         """All entries of these types, oldest first."""
@@ -158,7 +166,7 @@ class AgentIndex:
         shelves += [self._turns] if "turn" in wanted else []
         hits = [hit for shelf in shelves for hit in shelf.search(query)]
         if len(shelves) > 1:
-            hits = sorted(hits, key=lambda hit: -hit.score)[: query.consider]
+            hits = sorted(hits, key=lambda hit: hit[:3], reverse=True)[: query.consider]
         return Page([read_entry(hit.document, hit.score) for hit in hits[: query.limit]], [hit.id for hit in hits])
 
 
@@ -213,6 +221,7 @@ class _Shelf:
         self._vocabulary = Vocabulary()
         self._tagged: dict[str, set[int]] = {}
         self._sessions: dict[str, _Session] = {}
+        self._unnumbered: dict[str, set[int]] = {}
         self._total_length = 0.0
 
     def documents(self) -> Iterable[bytes]:
@@ -225,7 +234,10 @@ class _Shelf:
     def append(self, prepared: Prepared) -> None:
         """Add a row, and its words to the turns around it."""
         entry, row = prepared.entry, self._add_row(prepared)
-        if not self._talk or entry.sequence is None:
+        if not self._talk:
+            return
+        if entry.sequence is None:
+            self._unnumbered.setdefault(entry.session_id, set()).add(row)
             return
         session = self._sessions.setdefault(entry.session_id, [])
         place = bisect.bisect_left(session, (entry.sequence, row))
@@ -243,7 +255,9 @@ class _Shelf:
         if row is None:
             return False
         entry = self._bury(row)
-        if self._talk and entry.sequence is not None:
+        if self._talk and entry.sequence is None:
+            self._unnumbered[entry.session_id].discard(row)
+        elif self._talk and entry.sequence is not None:
             session = self._sessions[entry.session_id]
             place = bisect.bisect_left(session, (entry.sequence, row))
             del session[place]
@@ -253,7 +267,9 @@ class _Shelf:
 
     def remove_session(self, session_id: str) -> list[str]:
         """Remove all rows of one session and return their ids."""
-        removed = [self._bury(row).id for _, row in self._sessions.pop(session_id, [])]
+        rows = [row for _, row in self._sessions.pop(session_id, [])]
+        rows += self._unnumbered.pop(session_id, set())
+        removed = [self._bury(row).id for row in rows]
         self._rebuild_if_mostly_dead()
         return removed
 
@@ -350,6 +366,14 @@ class _Shelf:
         cosine: NDArray[np.float32] = self._vector_rows() @ vector
         return cosine
 
+    def _exact_cosine(self, rows: NDArray[np.intp], vector: NDArray[np.float32]) -> NDArray[np.float64]:
+        if not self._dimensions:
+            return np.zeros(len(rows))
+        # A matrix product sums the rows of a block in different orders; this sums every row alike.
+        products = self._vector_rows()[rows].astype(np.float64) * vector
+        cosine: NDArray[np.float64] = products.sum(axis=1)
+        return cosine
+
     def search(self, query: Query) -> list[Hit]:
         """The best rows, at most as many as the query considers."""
         if not self.rows:
@@ -364,6 +388,7 @@ class _Shelf:
         if query.text is None:
             ranked = _ranking.rank_by_cosine(
                 cosine,
+                lambda rows: self._exact_cosine(rows, query.vector),
                 importance,
                 timestamps,
                 threshold=query.threshold,
@@ -377,6 +402,7 @@ class _Shelf:
                 lexical[excluded] = 0
             ranked = _ranking.rank_hybrid(
                 cosine,
+                lambda rows: self._exact_cosine(rows, query.vector),
                 lexical,
                 importance,
                 timestamps,
@@ -386,7 +412,7 @@ class _Shelf:
                 limit=query.consider,
             )
         return [
-            Hit(score, self._ids[row], document)
+            Hit(score, self._importance[row], self._timestamps[row], self._ids[row], document)
             for row, score in zip(ranked.positions.tolist(), ranked.scores.tolist(), strict=True)
             if (document := self._documents[row]) is not None
         ]

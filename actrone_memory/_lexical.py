@@ -64,8 +64,10 @@ GENERIC_WORDS = frozenset(
 GENERIC_WEIGHT = 0.2
 
 _GERMAN_MARKERS = frozenset(
-    """auf bei das dem den der die ein eine für im ist mit nicht nur und von werden wie wird zu zum zur""".split()
+    """auf bei das dem der ein eine für im ist mit nicht nur und von werden wie wird zu zum zur""".split()
 )
+"""German function words that are no English words ("die", "den", "was" are)."""
+
 _GERMAN_SHARE = 0.12
 """Share of German function words from which a text counts as German."""
 
@@ -78,7 +80,7 @@ _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _EMOJI = re.compile(
     "[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f1e6-\U0001f1ff\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
 )
-_CHUNK = re.compile(r"[A-Za-z](?:\+\+|#)(?!\w)|[^\W_]+(?:[-_./:\\@]+[^\W_]+)*")
+_CHUNK = re.compile(r"[^\W_]+(?:[-_./:\\@]+[^\W_]+)*(?:\+\+|#(?![A-Za-z_]))?")
 _JOINER = re.compile(r"[-_./:\\@]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -156,15 +158,16 @@ def _drop_marks(text: str) -> str:
 
 
 def _chunk_terms(chunk: str, *, german: bool) -> Iterator[tuple[str, float, str]]:
-    if chunk[-1] in "+#":
-        yield chunk.lower(), 1.0, chunk
-        return
-    parts = [part for piece in _JOINER.split(chunk) for part in _CAMEL.split(piece) if part]
+    bare = chunk.rstrip("+#")
+    parts = [part for piece in _JOINER.split(bare) for part in _CAMEL.split(piece) if part]
+    if bare != chunk and len(parts[-1]) == 1:
+        # C++ and C# are other things than C; of count++ only the word counts.
+        parts[-1] += chunk[len(bare) :]
     for part in parts:
         yield from _word_terms(part.casefold(), german=german)
     if len(parts) > 1:
         # One spelling for parseUserInput, parse_user_input and parse-user-input; numbers keep their points.
-        whole = fold("".join(parts)) if any(part.isalpha() for part in parts) else chunk.lower()
+        whole = fold("".join(parts)) if any(part.isalpha() for part in parts) else bare.lower()
         yield whole[:LONGEST_TERM], IDENTIFIER_WEIGHT, whole
 
 
@@ -172,7 +175,7 @@ def _word_terms(word: str, *, german: bool) -> Iterator[tuple[str, float, str]]:
     if word in STOPWORDS or (german and word in GERMAN_STOPWORDS):
         return
     word = word[:LONGEST_TERM]
-    folded = fold(stem(word, german=german))
+    folded = fold(stem(word, german=german)) if german or not fold(word).isascii() else stem(fold(word))
     yield folded, 1.0, word
     if not word.isascii() and folded != word:
         yield word, EXACT_FORM_WEIGHT, word

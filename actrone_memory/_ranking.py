@@ -6,12 +6,15 @@ timestamps in seconds.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating]
+ExactCosine = Callable[[NDArray[np.intp]], Floats]
+"""The cosines of some rows, the same for the same vector in whatever row it stands."""
 
 DEFAULT_THRESHOLD = 0.3
 """Cosine that admits a memory when neither the settings nor the embedder name one."""
@@ -27,6 +30,12 @@ FULL_MATCH = 0.5
 
 DENSE_WEIGHT = 0.2
 """Share of the cosine beside BM25 (weight 1) in the fused relevance."""
+
+COSINE_ERROR = 1e-5
+"""How far a fast matrix product of 32-bit vectors may be off; what lies so close to a limit is looked at exactly."""
+
+ROUNDING = 1e-6
+"""How far the cosine of two 32-bit unit vectors may be off: a vector meets the threshold of its own cosine."""
 
 IMPORTANCE_BOOST = 0.15
 """The most that importance adds to relevance: orders neighbours, never lifts a weak match over a strong one."""
@@ -81,6 +90,7 @@ def lexical_floor(possible: float) -> float:
 
 def rank_by_cosine(
     cosine: Floats,
+    exact: ExactCosine,
     importance: Floats,
     timestamps: Floats,
     *,
@@ -89,15 +99,23 @@ def rank_by_cosine(
     now: float,
     limit: int,
 ) -> Ranked:
-    """The documented blend: cosine >= threshold admits; relevance x cosine + recency x 0.5^(age / 30 days) orders."""
-    admitted = np.flatnonzero(cosine >= threshold)
-    age = np.maximum(0.0, now - timestamps[admitted])
-    scores = weights.relevance * cosine[admitted] + weights.recency * _recency(age)
-    return _order(admitted, scores, importance, timestamps, limit)
+    """The documented blend: cosine >= threshold admits; relevance x cosine + recency x 0.5^(age / 30 days) orders.
+
+    ``cosine`` may be off by `COSINE_ERROR`; for the rows that matter ``exact`` decides, so that equals tie.
+    """
+    near = np.flatnonzero(cosine >= threshold - COSINE_ERROR)
+    recency = weights.recency * _recency(np.maximum(0.0, now - timestamps[near]))
+    rivals = _rivals(weights.relevance * cosine[near] + recency, limit, COSINE_ERROR)
+    near, recency = near[rivals], recency[rivals]
+    closeness = exact(near)
+    scores = weights.relevance * closeness + recency
+    admitted = closeness >= threshold - ROUNDING
+    return _order(near[admitted], scores[admitted], importance, timestamps, limit)
 
 
 def rank_hybrid(
     cosine: Floats,
+    exact: ExactCosine,
     lexical: Floats,
     importance: Floats,
     timestamps: Floats,
@@ -111,19 +129,26 @@ def rank_hybrid(
 
     Recency is measured against the newest of the admitted, not against the clock: the same state, the same order.
     """
-    admitted = np.flatnonzero((cosine >= threshold) | (lexical >= lexical_floor))
+    admitted = np.flatnonzero((cosine >= threshold - ROUNDING) | (lexical >= lexical_floor))
     if not admitted.size:
         return Ranked(admitted, np.empty(0))
     newest = timestamps[admitted].max()
-    dense = np.maximum(0.0, cosine[admitted])
-    relevance = _share_of_best(lexical[admitted]) + DENSE_WEIGHT * _share_of_best(dense)
+    words = _share_of_best(lexical[admitted])
+    closest = max(float(cosine[admitted].max()), COSINE_ERROR)
     largest_boost = 1 + IMPORTANCE_BOOST + RECENCY_BOOST * weights.recency
-    rivals = np.flatnonzero(relevance * largest_boost >= _kth_largest(relevance, limit))
-    near, relevance = admitted[rivals], relevance[rivals]
+    relevance = words + DENSE_WEIGHT * np.maximum(0.0, cosine[admitted]) / closest
+    rivals = np.flatnonzero(relevance * largest_boost >= _kth_largest(relevance, limit) - COSINE_ERROR / closest)
+    near = admitted[rivals]
+    relevance = words[rivals] + DENSE_WEIGHT * np.maximum(0.0, exact(near)) / closest
     recency = _recency(newest - timestamps[near])
     boost = 1 + IMPORTANCE_BOOST * importance[near] + RECENCY_BOOST * weights.recency * recency
     scores = relevance * boost / ((1 + DENSE_WEIGHT) * largest_boost)
     return _order(near, scores, importance, timestamps, limit)
+
+
+def _rivals(scores: Floats, limit: int, error: float) -> NDArray[np.intp]:
+    """Positions of the scores that may be among the ``limit`` largest, when each may be off by ``error``."""
+    return np.flatnonzero(scores >= _kth_largest(scores, limit) - 2 * error) if scores.size else np.empty(0, np.intp)
 
 
 def _kth_largest(scores: Floats, k: int) -> float:
@@ -144,7 +169,7 @@ def _recency(age_seconds: Floats) -> Floats:
 def _order(admitted: NDArray[np.intp], scores: Floats, importance: Floats, timestamps: Floats, limit: int) -> Ranked:
     """Best score first; ties by importance, then the newer, then the later stored."""
     # Every candidate that ties with the last one taken stays, so that ties are broken by the rule.
-    near = np.flatnonzero(scores >= _kth_largest(scores, limit)) if admitted.size else admitted
-    rows, scores = admitted[near], scores[near]
+    rivals = _rivals(scores, limit, error=0.0)
+    rows, scores = admitted[rivals], scores[rivals]
     best_first = np.lexsort((-rows, -timestamps[rows], -importance[rows], -scores))[:limit]
     return Ranked(rows[best_first], scores[best_first])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from actrone_memory.errors import ValidationError
 
@@ -19,17 +20,23 @@ def cosine_similarity(a: Sequence[float], b: Sequence[float]) -> float:
     """
     first, second = _vector(a, "a"), _vector(b, "b")
     size = min(first.size, second.size)
-    first, second = first[:size], second[:size]
-    norms = float(np.linalg.norm(first)) * float(np.linalg.norm(second))
-    if not norms:
-        return 0.0
-    return float(np.clip(first @ second / norms, -1.0, 1.0))
+    return float(np.clip(unit(first[:size]) @ unit(second[:size]), -1.0, 1.0))
 
 
-def _vector(values: Sequence[float], field: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``vector`` at length 1, however small or large it is; a zero vector stays zero."""
+    largest = np.abs(vector).max(initial=0.0)
+    if not largest:
+        return vector
+    scaled = vector / largest
+    shortened: NDArray[np.float64] = scaled / np.linalg.norm(scaled)
+    return shortened
+
+
+def _vector(values: Sequence[float], field: str) -> NDArray[np.float64]:
     try:
         vector = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValidationError(field, "must be a sequence of numbers") from None
     if vector.ndim != 1 or not np.isfinite(vector).all():
         raise ValidationError(field, "must be a sequence of finite numbers")

@@ -18,7 +18,10 @@ MAX_TAG_CHARACTERS = 100
 DEFAULT_IMPORTANCE = 0.6
 LONGEST_ANSWER = 1_000_000
 
-_FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL | re.IGNORECASE)
+_FENCES = (
+    re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL | re.IGNORECASE),
+    re.compile(r"```(?:json)?\s*(.*)```", re.DOTALL | re.IGNORECASE),  # a fence whose text speaks of fences
+)
 
 
 def parse_facts(raw: str) -> list[ExtractedFact]:
@@ -32,7 +35,7 @@ def parse_facts(raw: str) -> list[ExtractedFact]:
 
 
 def _items(raw: str) -> list[Any]:
-    for candidate in (raw, *_FENCE.findall(raw)):
+    for candidate in (raw, *(found for fence in _FENCES for found in fence.findall(raw))):
         try:
             data = json.loads(candidate)
         except (ValueError, RecursionError):

@@ -397,7 +397,7 @@ def _check_ids(agent_id: object, session_id: object = "-") -> None:
 def _check_vector(vector: Sequence[float], name: str) -> Sequence[float]:
     try:
         values = np.asarray(vector, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValidationError(name, "must be a list of numbers") from None
     if values.ndim != 1 or not values.size or not np.isfinite(values).all():
         raise ValidationError(name, "must be a list of finite numbers, at least one")
