@@ -98,6 +98,8 @@ class Background:
 
     async def close(self, grace_seconds: float) -> None:
         """Work off the queue for at most ``grace_seconds``, then stop; what is left is logged and stays unarchived."""
+        if self._stopping:
+            return
         try:
             await asyncio.wait_for(self.drain(), grace_seconds)
         except TimeoutError:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from actrone_memory.errors import ActroneMemoryError, EmbeddingError
+from actrone_memory._similarity import as_vector
+from actrone_memory.errors import ActroneMemoryError, EmbeddingError, ValidationError
 from actrone_memory.protocols import Embedder
 
 LONGEST_EMBEDDED = 8_000
@@ -47,16 +47,18 @@ async def embed_one(embedder: Embedder, text: str) -> list[float]:
 def _checked(embedder: Embedder, vectors: object, expected: int) -> list[list[float]]:
     if not isinstance(vectors, Sequence) or len(vectors) != expected:
         raise EmbeddingError(f"{embedder.name} returned no list of {expected} vectors")
-    checked = []
-    for vector in vectors:
-        try:
-            values = [float(value) for value in vector]
-        except (TypeError, ValueError):
-            raise EmbeddingError(f"{embedder.name} returned something that is no vector of numbers") from None
-        if len(values) != embedder.dimensions or not all(map(math.isfinite, values)):
-            raise EmbeddingError(
-                f"{embedder.name} promised {embedder.dimensions} finite numbers, returned a vector of {len(values)}",
-                {"dimensions": len(values), "expected": embedder.dimensions},
-            )
-        checked.append(values)
+    return [_checked_vector(embedder, vector) for vector in vectors]
+
+
+def _checked_vector(embedder: Embedder, vector: object) -> list[float]:
+    try:
+        values = as_vector(vector, "vector")
+    except ValidationError as error:
+        raise EmbeddingError(f"{embedder.name} returned something that is no vector: {error}") from None
+    if values.size != embedder.dimensions:
+        raise EmbeddingError(
+            f"{embedder.name} promised {embedder.dimensions} numbers, returned a vector of {values.size}",
+            {"dimensions": values.size, "expected": embedder.dimensions},
+        )
+    checked: list[float] = values.tolist()
     return checked

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 
+from actrone_memory import _validation
 from actrone_memory.config import MemoryConfig
 from actrone_memory.embedders.hashing import HashingEmbedder
 from actrone_memory.embedders.openai import OpenAIEmbedder
-from actrone_memory.errors import ConfigurationError
+from actrone_memory.errors import ConfigurationError, ValidationError
 from actrone_memory.extraction import OpenAIFactExtractor
 from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
 from actrone_memory.stores.in_memory import InMemoryStore
@@ -18,13 +19,17 @@ _local_choice_logged = False
 
 
 def checked_config(config: MemoryConfig | None) -> MemoryConfig:
-    """``config``, or the settings of the environment; contradictions are refused."""
+    """The settings of the environment when None, else a checked copy of ``config``, whatever was assigned to it."""
     if config is None:
-        config = MemoryConfig()
+        return MemoryConfig()
+    check_config(config)
+    return type(config)(_env_file=None, **vars(config))
+
+
+def check_config(config: object) -> None:
+    """Refuse what is no `MemoryConfig`."""
     if not isinstance(config, MemoryConfig):
         raise ConfigurationError(f"config must be a MemoryConfig, not {type(config).__name__}")
-    config.validate_consistency()
-    return config
 
 
 def build_stores(config: MemoryConfig, l1: L1Store | None, l2: L2Store | None) -> tuple[L1Store, L2Store]:
@@ -99,16 +104,32 @@ def check_parts(
     ]
     parts += [part for part in optional if part[1] is not None]
     for name, part, protocol in parts:
-        methods = [attribute for attribute in vars(protocol) if not attribute.startswith("_")]
-        missing = [method for method in methods if not callable(getattr(part, method, None))]
-        if missing:
-            raise ConfigurationError(
-                f"{name}: {type(part).__name__} has no {', '.join(f'{method}()' for method in missing)}; "
-                f"{protocol.__name__} in actrone_memory.protocols lists what it needs.",
-                {"part": name, "missing": missing},
-            )
+        _check_methods(name, part, protocol)
+    _check_embedder(embedder)
+
+
+def _check_methods(name: str, part: object, protocol: type) -> None:
+    if isinstance(part, type):
+        raise ConfigurationError(f"{name}: {part.__name__} is a class; pass an object of it.", {"part": name})
+    methods = [attribute for attribute in vars(protocol) if not attribute.startswith("_")]
+    missing = [method for method in methods if not callable(getattr(part, method, None))]
+    if missing:
+        raise ConfigurationError(
+            f"{name}: {type(part).__name__} has no {', '.join(f'{method}()' for method in missing)}; "
+            f"{protocol.__name__} in actrone_memory.protocols lists what it needs.",
+            {"part": name, "missing": missing},
+        )
+
+
+def _check_embedder(embedder: object) -> None:
     if not isinstance(embedder, Embedder):
         raise ConfigurationError(
-            f"embedder: {type(embedder).__name__} must be a subclass of actrone_memory.Embedder.",
-            {"part": "embedder"},
+            f"embedder: {type(embedder).__name__} must be a subclass of actrone_memory.Embedder.", {"part": "embedder"}
         )
+    try:
+        _validation.identifier(embedder.name, "name")
+        _validation.positive_integer(embedder.dimensions, "dimensions")
+        if embedder.relevance_threshold is not None:
+            _validation.cosine(embedder.relevance_threshold, "relevance_threshold")
+    except ValidationError as error:
+        raise ConfigurationError(f"embedder: {type(embedder).__name__}.{error}", {"part": "embedder"}) from None

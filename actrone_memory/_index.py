@@ -78,7 +78,7 @@ def _serialise(entry: MemoryEntry) -> bytes:
     return entry.model_dump_json(exclude={"embedding", "score"}, exclude_defaults=True).encode()
 
 
-def unit_vector(vector: Sequence[float]) -> NDArray[np.float32]:
+def unit_vector(vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float32]:
     """``vector`` at length 1; a zero vector stays zero."""
     return unit(np.asarray(vector, dtype=np.float64)).astype(np.float32)
 

@@ -18,7 +18,7 @@ def cosine_similarity(a: Sequence[float], b: Sequence[float]) -> float:
     Raises:
         ValidationError: an argument is no sequence of finite numbers.
     """
-    first, second = _vector(a, "a"), _vector(b, "b")
+    first, second = as_vector(a, "a"), as_vector(b, "b")
     size = min(first.size, second.size)
     return float(np.clip(unit(first[:size]) @ unit(second[:size]), -1.0, 1.0))
 
@@ -33,11 +33,16 @@ def unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
     return shortened
 
 
-def _vector(values: Sequence[float], field: str) -> NDArray[np.float64]:
+def as_vector(values: object, field: str) -> NDArray[np.float64]:
+    """A sequence of finite numbers as an array.
+
+    Raises:
+        ValidationError: ``values`` is anything else; texts and bools are no numbers.
+    """
     try:
-        vector = np.asarray(values, dtype=np.float64)
+        vector = np.asarray(values)
     except (TypeError, ValueError, OverflowError):
         raise ValidationError(field, "must be a sequence of numbers") from None
-    if vector.ndim != 1 or not np.isfinite(vector).all():
+    if vector.ndim != 1 or (vector.size and vector.dtype.kind not in "fiu") or not np.isfinite(vector).all():
         raise ValidationError(field, "must be a sequence of finite numbers")
-    return vector
+    return vector.astype(np.float64)

@@ -9,14 +9,17 @@ from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, datetime
 from typing import TypeVar, get_args
 
+import pydantic
 from pydantic import BaseModel, JsonValue
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
+from actrone_memory._similarity import as_vector
 from actrone_memory.errors import TokenBudgetError, ValidationError
 from actrone_memory.models import ContentType, MemoryEntry, Sensitivity, ToolResult, Turn
 
 MAX_ID_CHARACTERS = 256
 MAX_TEXT_CHARACTERS = 1_000_000
+LARGEST_INTEGER = 2**63 - 1
 MAX_JSON_BYTES = 16 * 1024 * 1024
 MAX_JSON_DEPTH = 100
 MAX_INTEGER_BITS = 4_096
@@ -51,13 +54,26 @@ def filled_text(value: object, field: str) -> str:
     return checked
 
 
+def shown(value: object) -> str:
+    """A short text for an error message, whatever the value's own ``repr`` does."""
+    try:
+        return f"{value!r:.80}"
+    except Exception:  # a repr may raise anything, and a huge int's does
+        return f"a {type(value).__name__}"
+
+
+def texts(value: object, field: str) -> list[str]:
+    """A list of texts; see `text`."""
+    return [text(item, field) for item in _list(value, field)]
+
+
 def _string(value: object, field: str) -> str:
     if not isinstance(value, str):
         raise ValidationError(field, f"must be a string, not {type(value).__name__}")
     if "\x00" in value:
         raise ValidationError(field, "must not contain the NUL character")
     _refuse_surrogates(value, field)
-    return str(value)
+    return str.__str__(value)  # the text itself, also of an enumeration of texts
 
 
 def _refuse_surrogates(value: str, field: str) -> None:
@@ -68,12 +84,12 @@ def _refuse_surrogates(value: str, field: str) -> None:
 
 
 def whole_number(value: object, field: str, least: int = 0) -> int:
-    """An int of at least ``least``; bools are refused."""
+    """An int of at least ``least``; bools are refused, what exceeds 64 bits means "all"."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValidationError(field, f"must be an integer, not {type(value).__name__}")
     if value < least:
-        raise ValidationError(field, f"must be at least {least}, is {value}")
-    return value
+        raise ValidationError(field, f"must be at least {least}, is {shown(value)}")
+    return min(int(value), LARGEST_INTEGER)
 
 
 def positive_integer(value: object, field: str) -> int:
@@ -93,14 +109,14 @@ def importance(value: object, field: str = "importance") -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValidationError(field, f"must be a number, not {type(value).__name__}")
     if not 0 <= value <= 1:
-        raise ValidationError(field, f"must be between 0.0 and 1.0, is {value}")
+        raise ValidationError(field, f"must be between 0.0 and 1.0, is {shown(value)}")
     return float(value)
 
 
 def cosine(value: object, field: str) -> float:
     """A finite number in [-1, 1]; bools are refused."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
-        raise ValidationError(field, f"must be a cosine between -1.0 and 1.0, is {value!r:.80}")
+        raise ValidationError(field, f"must be a cosine between -1.0 and 1.0, is {shown(value)}")
     return float(value)
 
 
@@ -115,19 +131,21 @@ def timestamp(value: object, field: str = "timestamp") -> datetime:
     """An aware datetime, returned in UTC."""
     if not isinstance(value, datetime):
         raise ValidationError(field, f"must be a datetime, not {type(value).__name__}")
-    if value.tzinfo is None or value.utcoffset() is None:
-        raise ValidationError(field, "must be an aware datetime: add tzinfo, for example datetime.now(timezone.utc)")
     try:
-        return value.astimezone(UTC)
-    except OverflowError:
-        raise ValidationError(field, "lies outside the years 1 to 9999 in UTC") from None
+        aware = value.utcoffset() is not None
+        in_utc = value.astimezone(UTC) if aware else None
+    except Exception:  # a time zone is code of the caller's
+        raise ValidationError(field, "lies outside the years 1 to 9999 in UTC, or has a broken time zone") from None
+    if in_utc is None:
+        raise ValidationError(field, "must be an aware datetime: add tzinfo, for example datetime.now(timezone.utc)")
+    return in_utc
 
 
 def _one_of(value: object, field: str, choices: tuple[_Choice, ...]) -> _Choice:
     for choice in choices:
         if isinstance(value, str) and value == choice:
             return choice
-    raise ValidationError(field, f"must be one of {', '.join(choices)}; is {value!r:.80}")
+    raise ValidationError(field, f"must be one of {', '.join(choices)}; is {shown(value)}")
 
 
 def sensitivity(value: object) -> Sensitivity:
@@ -179,12 +197,15 @@ def tool_results(value: object, field: str = "tool_results") -> list[ToolResult]
 def _tool_result(value: object, field: str) -> ToolResult:
     if not isinstance(value, ToolResult):
         raise ValidationError(field, f"must be a ToolResult, not {type(value).__name__}")
-    duration = value.duration_ms
+    given = vars(value)
+    duration = given.get("duration_ms")
+    if isinstance(duration, int) and duration > LARGEST_INTEGER:
+        raise ValidationError(f"{field}.duration_ms", f"must be a duration in milliseconds, is {shown(duration)}")
     return ToolResult(
-        tool_name=identifier(value.tool_name, f"{field}.tool_name"),
-        params=dict(metadata(value.params, f"{field}.params")),
-        result=_json(value.result, f"{field}.result"),
-        success=flag(value.success, f"{field}.success"),
+        tool_name=identifier(given.get("tool_name"), f"{field}.tool_name"),
+        params=dict(metadata(given.get("params"), f"{field}.params")),
+        result=_json(given.get("result"), f"{field}.result"),
+        success=flag(given.get("success"), f"{field}.success"),
         duration_ms=None if duration is None else whole_number(duration, f"{field}.duration_ms"),
     )
 
@@ -195,28 +216,38 @@ def records(value: object, session_id: str) -> list[Turn]:
     A joined turn, as reads return it, stands for its records. Every record must name ``session_id`` as its session.
     """
     checked: list[Turn] = []
-    for i, turn in enumerate(_list(value, "turns")):
+    for i, turn in enumerate(turns(value)):
         field = f"turns[{i}]"
-        if not isinstance(turn, Turn):
-            raise ValidationError(field, f"must be a Turn, not {type(turn).__name__}")
-        for part in turn.records or [turn]:
-            if part.session_id != session_id:
-                raise ValidationError(f"{field}.session_id", f"is {part.session_id!r}, the call says {session_id!r}")
+        for part in turns(vars(turn).get("records", []), f"{field}.records") or [turn]:
+            given = vars(part)
+            own = identifier(given.get("session_id"), f"{field}.session_id")
+            if own != session_id:
+                raise ValidationError(f"{field}.session_id", f"is {own!r}, the call says {session_id!r}")
             checked.append(
                 record(
-                    session_id,
-                    part.user_message,
-                    part.assistant_message,
-                    part.tool_results,
-                    part.metadata,
-                    identifier(part.id, f"{field}.id"),
-                    part.timestamp,
-                    part.continues,
-                    part.token_count,
+                    own,
+                    given.get("user_message"),
+                    given.get("assistant_message"),
+                    given.get("tool_results"),
+                    given.get("metadata"),
+                    identifier(given.get("id"), f"{field}.id"),
+                    given.get("timestamp"),
+                    given.get("continues", False),
+                    given.get("token_count", 0),
                     prefix=f"{field}.",
                 )
             )
     return checked
+
+
+def turns(value: object, field: str = "turns") -> list[Turn]:
+    """A list of `Turn` objects; what is in them is not looked at."""
+    found: list[Turn] = []
+    for i, turn in enumerate(_list(value, field)):
+        if not isinstance(turn, Turn):
+            raise ValidationError(f"{field}[{i}]", f"must be a Turn, not {type(turn).__name__}")
+        found.append(turn)
+    return found
 
 
 def record(
@@ -250,17 +281,33 @@ def record(
     return checked
 
 
-def entry(value: object) -> MemoryEntry:
-    """A `MemoryEntry` that a store can hold: ids, content, time and importance as in the public calls."""
+def entries(value: object) -> list[MemoryEntry]:
+    """Checked copies of a list of entries; see `entry`."""
+    return [entry(item, f"entries[{i}].") for i, item in enumerate(_list(value, "entries"))]
+
+
+def entry(value: object, prefix: str = "") -> MemoryEntry:
+    """A copy of a `MemoryEntry` that a store can hold: every field of its type, texts and ids as in public calls."""
     if not isinstance(value, MemoryEntry):
-        raise ValidationError("entry", f"must be a MemoryEntry, not {type(value).__name__}")
-    identifier(value.agent_id, "agent_id")
-    identifier(value.session_id, "session_id")
-    identifier(value.id, "id")
-    text(value.content, "content")
-    timestamp(value.timestamp)
-    importance(value.importance_score, "importance_score")
-    return value
+        raise ValidationError(f"{prefix}entry", f"must be a MemoryEntry, not {type(value).__name__}")
+    try:
+        checked = MemoryEntry.model_validate(vars(value), strict=True)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise ValidationError(f"{prefix}{'.'.join(map(str, first['loc']))}", first["msg"]) from None
+    for name in ("id", "agent_id", "session_id", "source"):
+        identifier(getattr(checked, name), f"{prefix}{name}")
+    text(checked.content, f"{prefix}content")
+    importance(checked.importance_score, f"{prefix}importance_score")
+    checked.timestamp = timestamp(checked.timestamp, f"{prefix}timestamp")
+    checked.metadata = metadata(checked.metadata, f"{prefix}metadata")
+    for name in ("topic_tags", "source_turn_ids"):
+        tags(getattr(checked, name), f"{prefix}{name}")
+    if checked.superseded_by is not None:
+        identifier(checked.superseded_by, f"{prefix}superseded_by")
+    if checked.embedding is not None and not as_vector(checked.embedding, f"{prefix}embedding").size:
+        raise ValidationError(f"{prefix}embedding", "must hold at least one number")
+    return checked
 
 
 def _refuse_large_json(value: object, field: str) -> None:
@@ -280,7 +327,7 @@ def _json(value: object, field: str, depth: int = 0) -> JsonValue:
         return value
     if isinstance(value, str):
         _refuse_surrogates(value, field)
-        return str(value)
+        return str.__str__(value)
     if isinstance(value, int | float):
         return _json_number(value, field)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -300,22 +347,25 @@ def _json_number(value: float, field: str) -> int | float:
 
 def _json_container(value: object, field: str, depth: int) -> JsonValue:
     if isinstance(value, BaseModel):
-        value = {name: getattr(value, name) for name in type(value).model_fields}
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        return _json(_jsonable(value, field), field, depth + 1)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {f.name: getattr(value, f.name, None) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {_json_key(key, field): _json(item, f"{field}.{key}", depth + 1) for key, item in value.items()}
+        keys = {_json_key(key, field): item for key, item in value.items()}
+        if len(keys) < len(value):
+            raise ValidationError(field, "has two keys that are one key in JSON")
+        return {key: _json(item, f"{field}.{key}", depth + 1) for key, item in keys.items()}
     if isinstance(value, list | tuple):
         return [_json(item, f"{field}[{i}]", depth + 1) for i, item in enumerate(value)]
     if isinstance(value, Set):
-        return [_json(item, f"{field}[{i}]", depth + 1) for i, item in enumerate(sorted(value, key=repr))]
+        return sorted((_json(item, f"{field}[{i}]", depth + 1) for i, item in enumerate(value)), key=json.dumps)
     return _json_scalar(value, field)
 
 
 def _json_key(key: object, field: str) -> str:
     if isinstance(key, str):
         _refuse_surrogates(key, f"{field} (a key)")
-        return str(key)
+        return str.__str__(key)
     converted = _json(key, f"{field} (a key)", MAX_JSON_DEPTH)
     if isinstance(converted, list | dict):
         raise ValidationError(field, "has a key that is no string; JSON keys are strings")
@@ -323,12 +373,18 @@ def _json_key(key: object, field: str) -> str:
 
 
 def _json_scalar(value: object, field: str) -> JsonValue:
-    try:
-        converted = to_jsonable_python(value)
-    except (PydanticSerializationError, ValueError, TypeError, OverflowError):
-        raise ValidationError(
-            field, f"holds a {type(value).__name__}, which has no JSON form; store a dict or a string"
-        ) from None
+    converted = _jsonable(value, field)
     if isinstance(converted, str | int | float | bool):
         return _json(converted, field)
-    raise ValidationError(field, f"holds a {type(value).__name__}, which has no JSON form; store a dict or a string")
+    raise _no_json_form(value, field)
+
+
+def _jsonable(value: object, field: str) -> object:
+    try:
+        return to_jsonable_python(value)
+    except Exception:  # serialisers are code of the caller's
+        raise _no_json_form(value, field) from None
+
+
+def _no_json_form(value: object, field: str) -> ValidationError:
+    return ValidationError(field, f"holds a {type(value).__name__}, which has no JSON form; store a dict or a string")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import logging
 import os
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import pydantic
 from pydantic import Field, ModelWrapValidatorHandler, SecretStr, StringConstraints, model_validator
@@ -91,6 +92,18 @@ class MemoryConfig(BaseSettings):
     budget_fraction_episodic: Share = 0.25
     budget_fraction_session: Share = 0.35
     budget_fraction_current_turn: Share = 0.1
+
+    if not TYPE_CHECKING:  # type checkers derive the signature from the fields
+
+        @functools.wraps(BaseSettings.__init__)
+        def __init__(self, /, *args, **values):
+            try:
+                super().__init__(*args, **values)
+            except (UnicodeError, OSError) as error:
+                raise ConfigurationError(
+                    f"The .env file cannot be read: {error}. Save it as UTF-8, or pass MemoryConfig(_env_file=None).",
+                    {"setting": "_env_file"},
+                ) from error
 
     @classmethod
     def settings_customise_sources(

@@ -11,6 +11,7 @@ ActroneMemoryError                 carries ``code``, ``message`` and ``details``
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 
@@ -29,6 +30,15 @@ class ActroneMemoryError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Subclasses take other arguments than Exception keeps in ``args``; without this they do not unpickle.
         return _restore, (type(self), self.args, self.__dict__)
+
+
+def _portable(cause: BaseException) -> BaseException:
+    """``cause``, or a plain stand-in of the same words when it cannot be pickled."""
+    try:
+        pickle.loads(pickle.dumps(cause))  # noqa: S301 - our own bytes of a moment ago
+    except Exception:  # whatever a driver's exception does in its own pickling code
+        return RuntimeError(f"{type(cause).__name__}: {cause}")
+    return cause
 
 
 def _restore(kind: type[ActroneMemoryError], args: tuple[Any, ...], state: dict[str, Any]) -> ActroneMemoryError:
@@ -75,6 +85,10 @@ class StoreConnectionError(ActroneMemoryError):
         )
         self.store = store
         self.cause = cause
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        rebuild, (kind, args, state) = super().__reduce__()
+        return rebuild, (kind, args, {**state, "cause": _portable(self.cause)})
 
 
 class TokenBudgetError(ActroneMemoryError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any, get_args
 
 from actrone_memory.errors import ConfigurationError
@@ -18,10 +17,7 @@ MAX_TAG_CHARACTERS = 100
 DEFAULT_IMPORTANCE = 0.6
 LONGEST_ANSWER = 1_000_000
 
-_FENCES = (
-    re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL | re.IGNORECASE),
-    re.compile(r"```(?:json)?\s*(.*)```", re.DOTALL | re.IGNORECASE),  # a fence whose text speaks of fences
-)
+_FENCE = "```"
 
 
 def parse_facts(raw: str) -> list[ExtractedFact]:
@@ -35,7 +31,7 @@ def parse_facts(raw: str) -> list[ExtractedFact]:
 
 
 def _items(raw: str) -> list[Any]:
-    for candidate in (raw, *(found for fence in _FENCES for found in fence.findall(raw))):
+    for candidate in _candidates(raw):
         try:
             data = json.loads(candidate)
         except (ValueError, RecursionError):
@@ -45,6 +41,13 @@ def _items(raw: str) -> list[Any]:
         if isinstance(data, list):
             return data
     return []
+
+
+def _candidates(raw: str) -> list[str]:
+    """The answer itself, what stands in each fence, and what stands between the first and the last fence."""
+    pieces = raw.split(_FENCE)
+    fenced = [*pieces[1::2], _FENCE.join(pieces[1:-1])]
+    return [raw, *(piece[4:] if piece[:4].lower() == "json" else piece for piece in fenced)]
 
 
 def _fact(item: object) -> ExtractedFact | None:

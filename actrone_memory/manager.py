@@ -53,6 +53,7 @@ class MemoryManager:
         extractor: FactExtractor | None = None,
         reranker: Reranker | None = None,
     ) -> None:
+        _factory.check_config(config)
         _factory.check_parts(l1, l2, embedder, summariser, extractor, reranker)
         self._config = config
         self._embedder = embedder
@@ -68,6 +69,7 @@ class MemoryManager:
         self._lock = threading.Lock()
         self._caught_up: set[str] = set()
         self._closed = False
+        self._finished = False
 
     @classmethod
     async def create(
@@ -386,21 +388,23 @@ class MemoryManager:
         self._raise_failures()
 
     async def close(self) -> None:
-        """Finish background work for at most ``shutdown_grace_seconds``, then close both stores. Twice is no error.
+        """Finish background work for at most ``shutdown_grace_seconds``, then close both stores.
+
+        Closing twice is no error; a close that was cancelled is finished by the next one.
 
         Raises:
             ActroneMemoryError: with ``strict_background_errors``, the first failure since the last drain.
         """
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
+        self._closed = True
+        if self._finished:
+            return
         await self._background.close(self._config.shutdown_grace_seconds)
         try:
             await self._hot.close()
         finally:
             if id(self._cold.store) != id(self._hot.store):  # one object may be both tiers
                 await self._cold.close()
+        self._finished = True
         self._raise_failures()
 
     def _raise_failures(self) -> None:

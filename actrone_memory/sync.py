@@ -7,6 +7,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -39,7 +40,13 @@ class SyncMemoryManager:
     """
 
     def __init__(self, manager: MemoryManager) -> None:
+        if not isinstance(manager, MemoryManager):
+            raise ConfigurationError(
+                f"SyncMemoryManager wraps a MemoryManager, not a {type(manager).__name__}; make both at once with "
+                "SyncMemoryManager.create()."
+            )
         self._manager = manager
+        self._closing = threading.Lock()
         self._use(_LoopThread())
 
     @classmethod
@@ -107,12 +114,13 @@ class SyncMemoryManager:
 
     def close(self) -> None:
         """Close the manager, a wrapped one too, and end the loop thread. Twice is no error."""
-        if self._runner.stopped:
-            return
-        try:
-            self._run(self._manager.close())
-        finally:
-            self._runner.stop()
+        with self._closing:
+            if self._runner.stopped:
+                return
+            try:
+                self._run(self._manager.close())
+            finally:
+                self._runner.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -142,13 +150,18 @@ class _LoopThread:
     def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
         """The coroutine's result, or what it raised."""
         try:
-            loop = self._running_loop()
+            with self._lock:
+                # Handed over under the lock: what comes before a stop is answered or cancelled, never forgotten.
+                future = asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
         except ConfigurationError:
             coroutine.close()
             raise
-        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
         try:
             return future.result()
+        except CancelledError:
+            if self.stopped:
+                raise _closed() from None
+            raise
         except BaseException:
             future.cancel()  # an interrupt in this thread must not leave the call running in the other
             raise
@@ -165,25 +178,27 @@ class _LoopThread:
             thread.join()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self.stopped:
-                raise ConfigurationError(
-                    "This SyncMemoryManager is closed; create a new one with SyncMemoryManager.create().", code="closed"
-                )
-            if self._thread is threading.current_thread():
-                raise ConfigurationError(
-                    "SyncMemoryManager was called on its own loop thread, where it would wait for itself; "
-                    "await the async methods of `.manager` there.",
-                    code="own_loop",
-                )
-            # Not alive also means: the process was forked, and the thread stayed behind in the parent.
-            if self._loop is None or self._thread is None or not self._thread.is_alive():
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=_serve, args=(self._loop,), name="actrone-memory-sync", daemon=True
-                )
-                self._thread.start()
-            return self._loop
+        """The loop, started when it does not run yet; called with the lock held."""
+        if self.stopped:
+            raise _closed()
+        if self._thread is threading.current_thread():
+            raise ConfigurationError(
+                "SyncMemoryManager was called on its own loop thread, where it would wait for itself; "
+                "await the async methods of `.manager` there.",
+                code="own_loop",
+            )
+        # Not alive also means: the process was forked, and the thread stayed behind in the parent.
+        if self._loop is None or self._thread is None or not self._thread.is_alive():
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=_serve, args=(self._loop,), name="actrone-memory-sync", daemon=True)
+            self._thread.start()
+        return self._loop
+
+
+def _closed() -> ConfigurationError:
+    return ConfigurationError(
+        "This SyncMemoryManager is closed; create a new one with SyncMemoryManager.create().", code="closed"
+    )
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

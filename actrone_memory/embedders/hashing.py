@@ -37,7 +37,7 @@ class HashingEmbedder(Embedder):
     def __init__(self, dimensions: int = 256) -> None:
         if isinstance(dimensions, bool) or not isinstance(dimensions, int) or dimensions < 1:
             raise ConfigurationError(
-                f"HashingEmbedder needs at least 1 dimension, got {dimensions!r}.",
+                f"HashingEmbedder needs at least 1 dimension, got {_validation.shown(dimensions)}.",
                 {"setting": "hashing_dimensions"},
             )
         self._dimensions = dimensions
@@ -63,7 +63,7 @@ class HashingEmbedder(Embedder):
 
     async def embed_batch(self, texts: list[str]) -> list[list[float]]:
         """One vector for each text."""
-        return [self._vector(_validation.text(text, "texts")) for text in texts]
+        return [self._vector(text) for text in _validation.texts(texts, "texts")]
 
     def _vector(self, text: str) -> list[float]:
         values = np.zeros(self._dimensions)

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
+from numpy.typing import NDArray
 
 from actrone_memory import _index, _validation
 from actrone_memory._ranking import Weights
+from actrone_memory._similarity import as_vector
 from actrone_memory._turns import flatten, join_records
 from actrone_memory.errors import ConfigurationError, ValidationError
 from actrone_memory.models import ContentType, MemoryEntry, SessionMetadata, Turn
@@ -58,7 +60,8 @@ class InMemoryStore:
     async def append_turns(self, agent_id: str, session_id: str, turns: Sequence[Turn], *, hold: bool = False) -> None:
         """Append all records in one step. With ``hold``, turns wait for ``mark_archived`` before they are trimmed."""
         _check_ids(agent_id, session_id)
-        records = _validation.records(list(turns), session_id)
+        _validation.flag(hold, "hold")
+        records = _validation.records(turns, session_id)
         if not records:
             return
         with self._lock:
@@ -109,6 +112,7 @@ class InMemoryStore:
     async def try_acquire_summary_lock(self, agent_id: str, session_id: str, ttl_seconds: int) -> bool:
         """True for the first caller within ``ttl_seconds`` (0: for every caller)."""
         _check_ids(agent_id, session_id)
+        _validation.whole_number(ttl_seconds, "ttl_seconds")
         with self._lock:
             now = time.monotonic()
             if self._summary_locks.get((agent_id, session_id), now) > now:
@@ -127,7 +131,7 @@ class InMemoryStore:
 
     async def mark_archived(self, agent_id: str, session_id: str, turns: Sequence[Turn]) -> None:
         """Move the archived mark behind ``turns`` and trim what waited for it."""
-        last = max((record.sequence or 0 for record in flatten(turns)), default=-1)
+        last = max((record.sequence or 0 for record in flatten(_validation.turns(turns))), default=-1)
         with self._lock:
             session = self._session(agent_id, session_id)
             if session:
@@ -167,15 +171,18 @@ class InMemoryStore:
 
     async def upsert_many(self, entries: Sequence[MemoryEntry], *, epoch: int | None = None) -> bool:
         """Store all entries of one agent; none, and False, when ``epoch`` is no longer the agent's erasure epoch."""
-        if not entries:
+        checked = _validation.entries(entries)
+        if epoch is not None:
+            _validation.whole_number(epoch, "epoch")
+        if not checked:
             return True
-        agent_id = _validation.entry(entries[0]).agent_id
-        dimensions = self._check_entries(agent_id, entries)
-        prepared = [_index.prepare(entry) for entry in entries]
+        agent_id = checked[0].agent_id
+        dimensions = self._dimensions_of(agent_id, checked)
+        prepared = [_index.prepare(entry) for entry in checked]
         with self._lock:
             if epoch is not None and epoch != self._epochs.get(agent_id, 0):
                 return False
-            for entry in entries:
+            for entry in checked:
                 if self._owners.get(entry.id, agent_id) != agent_id:
                     raise ValidationError("id", f"{entry.id!r} is the id of another agent's memory; use a new id")
             self._dimensions = dimensions
@@ -187,12 +194,14 @@ class InMemoryStore:
 
     async def erasure_epoch(self, agent_id: str) -> int:
         """Changes whenever memories of the agent are erased."""
+        _check_ids(agent_id)
         with self._lock:
             return self._epochs.get(agent_id, 0)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """The agent's entry of this id, superseded or not."""
         _check_ids(agent_id)
+        _validation.identifier(memory_id, "memory_id")
         with self._lock:
             index = self._indexes.get(agent_id)
             return index.get(memory_id) if index else None
@@ -206,9 +215,11 @@ class InMemoryStore:
     ) -> list[MemoryEntry]:
         """All entries of these types, oldest first."""
         _check_ids(agent_id)
+        _validation.flag(include_superseded, "include_superseded")
+        types = _validation.content_types(content_types)
         with self._lock:
             index = self._indexes.get(agent_id)
-            return index.entries(content_types, include_superseded=include_superseded) if index else []
+            return index.entries(types, include_superseded=include_superseded) if index else []
 
     async def search(
         self,
@@ -253,7 +264,7 @@ class InMemoryStore:
         """The ``limit`` best matches that carry any of ``tags``, and the ids of all considered; see `search`."""
         _check_ids(agent_id)
         query = _index.Query(
-            vector=_index.unit_vector(_check_vector(query_embedding, "query_embedding")),
+            vector=_index.unit_vector(_query_vector(query_embedding)),
             text=None if query_text is None else _validation.text(query_text, "query_text"),
             threshold=_validation.cosine(threshold, "threshold"),
             limit=_validation.positive_integer(limit, "limit"),
@@ -300,6 +311,8 @@ class InMemoryStore:
 
     async def bind_embedder(self, identity: EmbedderIdentity) -> EmbedderIdentity:
         """Remember whose vectors these are; once some are stored, the answer is the one that filled the store."""
+        if not isinstance(identity, EmbedderIdentity):
+            raise ValidationError("identity", f"must be an EmbedderIdentity, not {type(identity).__name__}")
         with self._lock:
             if self._embedder is None or not self._owners:
                 self._embedder = identity
@@ -316,17 +329,17 @@ class InMemoryStore:
         if not self._owners:
             self._dimensions = None
 
-    def _check_entries(self, agent_id: str, entries: Sequence[MemoryEntry]) -> int | None:
+    def _dimensions_of(self, agent_id: str, entries: Sequence[MemoryEntry]) -> int | None:
         dimensions = self._dimensions
         for entry in entries:
-            _validation.entry(entry)
             if entry.agent_id != agent_id:
                 raise ValidationError("entries", "must all belong to one agent")
             if entry.embedding is not None:
-                size = len(_check_vector(entry.embedding, "embedding"))
-                if dimensions not in (None, size):
-                    raise ValidationError("embedding", f"has {size} dimensions, the store holds {dimensions}")
-                dimensions = size
+                if dimensions not in (None, len(entry.embedding)):
+                    raise ValidationError(
+                        "embedding", f"has {len(entry.embedding)} dimensions, the store holds {dimensions}"
+                    )
+                dimensions = len(entry.embedding)
         return dimensions
 
     def _check_dimensions(self, size: int, name: str) -> None:
@@ -394,19 +407,18 @@ def _check_ids(agent_id: object, session_id: object = "-") -> None:
     _validation.identifier(session_id, "session_id")
 
 
-def _check_vector(vector: Sequence[float], name: str) -> Sequence[float]:
-    try:
-        values = np.asarray(vector, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ValidationError(name, "must be a list of numbers") from None
-    if values.ndim != 1 or not values.size or not np.isfinite(values).all():
-        raise ValidationError(name, "must be a list of finite numbers, at least one")
+def _query_vector(values: object) -> NDArray[np.float64]:
+    vector = as_vector(values, "query_embedding")
+    if not vector.size:
+        raise ValidationError("query_embedding", "must hold at least one number")
     return vector
 
 
 def _check_settings(max_turns: object, *weights: object) -> None:
     if isinstance(max_turns, bool) or not isinstance(max_turns, int) or max_turns < 1:
-        raise ConfigurationError(f"max_turns must be an integer of at least 1, is {max_turns!r}")
+        raise ConfigurationError(f"max_turns must be an integer of at least 1, is {_validation.shown(max_turns)}")
     for weight in weights:
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1:
-            raise ConfigurationError(f"relevance_weight and recency_weight must be in [0, 1], got {weight!r}")
+            raise ConfigurationError(
+                f"relevance_weight and recency_weight must be in [0, 1], got {_validation.shown(weight)}"
+            )
