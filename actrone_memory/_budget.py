@@ -143,7 +143,7 @@ class _Packer:
         own = self._count(item)
         if self._at_most + own > self._share:
             if not self._exact:
-                self._at_most, self._exact = self._cost(self.items), True
+                self._at_most, self._exact = (self._cost(self.items) if self.items else self._at_most), True
             if self._at_most + own - ROUNDING > self._share or not self.fits(item):
                 return False
         self._at_most += own

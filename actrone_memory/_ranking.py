@@ -104,13 +104,13 @@ def rank_by_cosine(
     ``cosine`` may be off by `COSINE_ERROR`; for the rows that matter ``exact`` decides, so that equals tie.
     """
     near = np.flatnonzero(cosine >= threshold - COSINE_ERROR)
+    doubtful = np.flatnonzero(cosine[near] < threshold + COSINE_ERROR)
+    near = np.delete(near, doubtful[exact(near[doubtful]) < threshold - ROUNDING])
     recency = weights.recency * _recency(np.maximum(0.0, now - timestamps[near]))
     rivals = _rivals(weights.relevance * cosine[near] + recency, limit, COSINE_ERROR)
     near, recency = near[rivals], recency[rivals]
-    closeness = exact(near)
-    scores = weights.relevance * closeness + recency
-    admitted = closeness >= threshold - ROUNDING
-    return _order(near[admitted], scores[admitted], importance, timestamps, limit)
+    scores = weights.relevance * exact(near) + recency
+    return _order(near, scores, importance, timestamps, limit)
 
 
 def rank_hybrid(

@@ -1,7 +1,8 @@
 """The terms of an index, sorted, so that terms that look alike are found without looking at all of them. Pure.
 
-A query's word is often not the memory's: "Formularfeld" asks for "Formularfelder" and "Feld", "migrate" for
-"migration". Alike are terms that share a long beginning, one that begins or ends another (compounds), and one typo.
+A query's word is often not the memory's: "Formularfeld" asks for "Formularfelder", "Eingangsdatum" for "Datum". Alike
+are terms that share a long beginning, a term that begins or ends another (compounds), and terms one typo apart whose
+first or last four letters are right.
 """
 
 from __future__ import annotations

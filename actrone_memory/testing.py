@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ from actrone_memory.protocols import (
     L1Store,
     L2Store,
     MemoryListing,
+    PagedSearch,
     SessionListing,
     SessionTurns,
     TurnBatches,
@@ -39,29 +40,43 @@ from actrone_memory.protocols import (
 T = TypeVar("T")
 
 ID_PAIRS = (
-    ("a", "b:c"),
-    ("a:b", "c"),
+    *((f"a{separator}b", "c") for separator in ":/-_.|, #@\\%"),
+    *(("a", f"b{separator}c") for separator in ":/-_.|, #@\\%"),
     ("a::b", "c"),
     ("a", "b::c"),
     ("a:b:c", "-"),
+    ("a\\:b", "c"),
+    ("a%3Ab", "c"),
+    ("abc", "c"),
+    ("a", "bc"),
+    (" a", "c"),
+    ("a ", "c"),
+    ("a", " c"),
+    ("a  b", "c"),
+    ("a!", "c"),
+    ("a?", "c"),
+    ("a*", "c"),
     ("repo:{web}", "s*"),
     ("repo:{web", "}s*"),
-    ("repo web", "s 1"),
-    ("repo", " web s 1"),
-    ("repo-web", "s"),
-    ("repo", "-web s"),
     ("用户-1", "会话"),
+    ("用戶-1", "会话"),
+    ("-1", "会话"),
     ("Agent", "s"),
     ("agent", "s"),
     ("caf\u00e9", "s"),
     ("cafe\u0301", "s"),
     ('"a","b"', "c"),
-    ("a\\", "b"),
     ("a/../b", "%2F"),
-    ("x" * 256, "y" * 256),
-    ("x" * 255, "x" + "y" * 255),
+    ("x" * 64 + "1", "s"),
+    ("x" * 64 + "2", "s"),
+    ("x" * 255 + "y", "y" * 256),
+    ("x" * 255 + "z", "y" * 256),
+    ("x" * 255, "y" * 256),
 )
-"""Pairs of agent and session ids that mix in stores that join or normalise them."""
+"""Pairs of agent and session ids that mix in stores that join, trim, fold, cut or normalise them."""
+
+TEXT = "  two  spaces, a tab\t, CR LF\r\n, a decomposed e\u0301, 日本 🚀, \u2028 and a last newline\n"
+"""A text of which nothing may change."""
 
 THREADS = 8
 DAY = timedelta(days=1)
@@ -91,6 +106,10 @@ async def _refused(call: Awaitable[object], kind: type[ActroneMemoryError] = Act
     except kind:
         return
     pytest.fail(f"should have raised {kind.__name__}")
+
+
+async def _gathered(calls: Iterable[Awaitable[T]]) -> list[T]:
+    return await asyncio.gather(*calls)
 
 
 def _in_threads(job: Callable[[int], Coroutine[Any, Any, None]]) -> None:
@@ -176,15 +195,15 @@ class L1StoreConformance:
             store = await self.make_store(50)
             result = ToolResult(
                 tool_name="search",
-                params={"q": "naïve 日本", "n": 3, "deep": {"list": [1, 2.5, None, True]}},
-                result={"rows": ["\u2028", '"quoted"', ""]},
+                params={"q": TEXT, "n": 3, "deep": {"list": [1, 2.5, None, True]}},
+                result={"rows": [TEXT, '"quoted"', ""]},
                 success=False,
                 duration_ms=12,
             )
             stored = Turn(
                 id="turn:1",
                 session_id="s",
-                user_message="line one\nline two 🚀",
+                user_message=TEXT,
                 assistant_message="",
                 tool_results=[result],
                 timestamp=datetime(2025, 3, 4, 5, 6, 7, 890123, tzinfo=UTC),
@@ -193,9 +212,20 @@ class L1StoreConformance:
             )
             await store.append_turn("a", "s", stored)
             (read,) = await store.get_recent_turns("a", "s")
-            for field in ("id", "session_id", "user_message", "assistant_message", "tool_results", "timestamp"):
-                assert getattr(read, field) == getattr(stored, field), field
-            assert (read.records or [read])[0].metadata == stored.metadata
+            record = (read.records or [read])[0]
+            for field in set(Turn.model_fields) - {"sequence", "records"}:
+                assert getattr(record, field) == getattr(stored, field), field
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_record_with_nothing_before_it_is_kept(self) -> None:
+        async def check() -> None:
+            store = await self.make_store(50)
+            await store.append_turn("a", "s", _turn("s", "headless", continues=True))
+            (read,) = await store.get_recent_turns("a", "s")
+            assert read.user_message == "headless"
+            assert (read.records or [read])[0].continues
             await store.close()
 
         asyncio.run(check())
@@ -203,13 +233,18 @@ class L1StoreConformance:
     def test_what_reads_return_are_copies(self) -> None:
         async def check() -> None:
             store = await self.make_store(50)
-            written = _turn("s", "kept", metadata={"k": {"v": 1}})
+            result = ToolResult(tool_name="t", params={"p": [1]}, result={"r": [1]}, success=True)
+            written = _turn("s", "kept", metadata={"k": {"v": 1}}, tool_results=[result])
             await store.append_turn("a", "s", written)
-            written.user_message = "changed by the writer"
             (read,) = await store.get_recent_turns("a", "s")
-            read.user_message = "changed by the reader"
+            for copy in (written, read, *read.records):
+                copy.user_message = "changed"
+                copy.tool_results[0].params["p"] = "changed"
+                copy.metadata["k"] = "changed"
             (again,) = await store.get_recent_turns("a", "s")
             assert again.user_message == "kept"
+            assert again.tool_results[0].params == {"p": [1]}
+            assert (again.records or [again])[0].metadata == {"k": {"v": 1}}
             await store.close()
 
         asyncio.run(check())
@@ -265,6 +300,37 @@ class L1StoreConformance:
             assert await store.get_session_metadata("a", "s") is None
             await store.append_turn("a", "s", _turn("s", "new", id="1"))
             assert _texts(await store.get_recent_turns("a", "s")) == ["new"]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_clearing_takes_an_id_literally(self) -> None:
+        async def check() -> None:
+            store = await self.make_store(50)
+            pairs = [("a", "s1"), ("a", "s2"), ("a", "s"), ("b", "s"), ("b", "s*"), ("b", "s%"), ("b", "s_")]
+            for agent, session in pairs:
+                await store.append_turn(agent, session, _turn(session, "hello"))
+            for agent, session in (("a", "s"), ("b", "s*"), ("b", "s%"), ("b", "s_"), ("a", "*"), ("a", "%")):
+                await store.clear_session(agent, session)
+            left = [pair for pair in pairs if await store.turn_count(*pair)]
+            assert left == [("a", "s1"), ("a", "s2"), ("b", "s")]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_session_keeps_its_beginning_and_its_end_moves_on(self) -> None:
+        async def check() -> None:
+            store = await self._filled(["first"])
+            before = await store.get_session_metadata("a", "s")
+            await asyncio.sleep(0.02)
+            await store.append_turn("a", "s", _turn("s", "second"))
+            after = await store.get_session_metadata("a", "s")
+            assert before is not None
+            assert after is not None
+            assert before.last_active is not None
+            assert after.last_active is not None
+            assert after.created_at == before.created_at
+            assert after.last_active > before.last_active
             await store.close()
 
         asyncio.run(check())
@@ -355,6 +421,32 @@ class L1StoreConformance:
 
         asyncio.run(check())
 
+    def test_a_batch_skips_the_records_it_has_seen_and_no_other(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(50), TurnBatches)
+            assert isinstance(store, L1Store)
+            await store.append_turn("a", "s", _turn("s", "one", id="1"))
+            again = [_turn("s", text, id=id_) for text, id_ in (("x", "1"), ("two", "2"), ("y", "2"), ("three", "3"))]
+            await store.append_turns("a", "s", again)
+            assert _texts(await store.get_recent_turns("a", "s")) == ["one", "two", "three"]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_many_sessions_are_all_listed_the_most_recently_active_first(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(50), SessionListing)
+            assert isinstance(store, L1Store)
+            names = [f"s{i}" for i in range(120)]
+            for i, name in enumerate(names):
+                await store.append_turn("a", name, _turn(name, "hello", timestamp=LONG_AGO + i * DAY))
+            await store.clear_session("a", "s60")
+            names.remove("s60")
+            assert [metadata.session_id for metadata in await store.list_sessions("a")] == names[::-1]
+            await store.close()
+
+        asyncio.run(check())
+
     def test_listed_sessions_are_all_of_one_agent(self) -> None:
         async def check() -> None:
             store = _capability(await self.make_store(50), SessionListing)
@@ -379,6 +471,9 @@ class L1StoreConformance:
                 await store.append_turns("a", "s", [_turn("s", str(i))], hold=True)
             assert isinstance(store, L1Store)
             assert _texts(await store.get_recent_turns("a", "s")) == ["3", "4"]
+            assert await store.turn_count("a", "s") == 2
+            for agent, session in (("a", "other"), ("b", "s")):
+                await store.append_turn(agent, session, _turn(session, "waits for its own mark"))
             waiting = await store.unarchived("a", "s")
             assert _texts(waiting) == ["0", "1", "2", "3", "4"]
             await store.mark_archived("a", "s", waiting[:3])
@@ -386,6 +481,7 @@ class L1StoreConformance:
             await store.mark_archived("a", "s", waiting)
             await store.mark_archived("a", "s", waiting[:1])
             assert await store.unarchived("a", "s") == []
+            assert len(await store.unarchived("a", "other")) == len(await store.unarchived("b", "s")) == 1
             await store.close()
 
         asyncio.run(check())
@@ -412,6 +508,7 @@ class L1StoreConformance:
             await store.append_turn("b", "s", _turn("s", "of another agent"))
             await store.mark_erased("a")
             assert await store.unarchived("a", "s") == []
+            assert _texts(await store.get_recent_turns("a", "s")) == ["secret"]
             late = Turn(session_id="s", user_message="", assistant_message="late answer", continues=True)
             await store.append_turn("a", "s", late)
             assert [turn.user_message for turn in await store.unarchived("a", "s")] == [""]
@@ -460,7 +557,7 @@ class L2StoreConformance:
             store = await self.make_store()
             stored = _entry(
                 "a",
-                "Zeilen\nund 日本 🚀",
+                TEXT,
                 [1.0, 0.0, 0.0],
                 id="memory-1",
                 session_id="repo: web",
@@ -473,10 +570,11 @@ class L2StoreConformance:
                 source="user",
                 sensitivity="pii",
                 metadata={"page": 3},
+                sequence=7,
             )
             await store.upsert(stored)
             (read,) = await store.search("a", [1.0, 0.0, 0.0], 0.5)
-            for field in set(MemoryEntry.model_fields) - {"embedding", "score", "sequence"}:
+            for field in set(MemoryEntry.model_fields) - {"embedding", "score"}:
                 assert getattr(read, field) == getattr(stored, field), field
             await store.close()
 
@@ -492,6 +590,10 @@ class L2StoreConformance:
             query = [1.0, 0.0, 0.0]
             assert _contents(await store.search("a", query, 0.5)) == ["near", "middle"]
             assert _contents(await store.search("a", query, 0.9)) == ["near"]
+            assert _contents(await store.search("a", [40.0, 0.0, 0.0], 0.9)) == ["near"]
+            await store.upsert(_entry("a", "same", [2.0, 0.0, 0.0]))
+            assert _contents(await store.search("a", query, 1.0)) == ["same"]
+            await store.delete((await store.search("a", query, 1.0))[0].id)
             assert _contents(await store.search("a", query, -1.0)) == ["near", "middle", "far", "opposite"]
             await store.close()
 
@@ -535,6 +637,48 @@ class L2StoreConformance:
             found = await store.search("a", query, 0.5, 20, ["fact", "summary"])
             assert set(_contents(found)) == {"fact", "summary"}
             assert await store.search("a", query, 0.5, content_types=["tool_result"]) == []
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_the_limit_counts_what_the_filters_leave(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            for i in range(40):
+                await store.upsert(_entry("other", f"near {i}", [1.0, 0.0, 0.0]))
+                await store.upsert(_entry("a", f"near {i}", [1.0, 0.0, 0.0]))
+            await store.upsert(_entry("a", "a turn", [1.0, 0.5, 0.0], content_type="turn"))
+            await store.upsert(_entry("b", "far", [1.0, 0.5, 0.0]))
+            query = [1.0, 0.0, 0.0]
+            assert _contents(await store.search("a", query, 0.5, 1, ["turn"])) == ["a turn"]
+            assert _contents(await store.search("b", query, 0.5, 1)) == ["far"]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_an_entry_without_a_direction_is_kept_and_close_to_nothing(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            await store.upsert(_entry("a", "zero", [0.0, 0.0, 0.0]))
+            await store.upsert(_entry("a", "near", [1.0, 0.0, 0.0]))
+            assert _contents(await store.search("a", [1.0, 0.0, 0.0], 0.1)) == ["near"]
+            assert set(_contents(await store.search("a", [1.0, 0.0, 0.0], -1.0))) == {"near", "zero"}
+            assert await store.search("a", [0.0, 0.0, 0.0], 0.1) == []
+            await store.upsert(MemoryEntry(agent_id="a", session_id="s", content="no vector", content_type="fact"))
+            assert "no vector" in _contents(await store.search("a", [1.0, 0.0, 0.0], -1.0))
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_deleting_an_agent_takes_its_id_literally(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            for agent in ("a", "a1", "a*", "a%", "a_"):
+                await store.upsert(_entry(agent, agent, [1.0, 0.0, 0.0]))
+            for agent in ("a*", "a%", "a_", "*", "%"):
+                await store.delete_agent_memories(agent)
+            for agent in ("a", "a1"):
+                assert _contents(await store.search(agent, [1.0, 0.0, 0.0], 0.5)) == [agent]
             await store.close()
 
         asyncio.run(check())
@@ -587,6 +731,8 @@ class L2StoreConformance:
             await store.delete("1")
             assert _contents(await store.search("a", [1.0, 0.0, 0.0], -1.0, query_text="1")) == ["0", "2"]
             await store.delete("1")
+            await store.upsert(_entry("b", "the id is free again", [1.0, 0.0, 0.0], id="1"))
+            assert len(await store.search("b", [1.0, 0.0, 0.0], 0.5)) == 1
             await store.close()
 
         asyncio.run(check())
@@ -607,14 +753,17 @@ class L2StoreConformance:
     def test_what_reads_return_are_copies(self) -> None:
         async def check() -> None:
             store = await self.make_store()
-            written = _entry("a", "kept", [1.0, 0.0, 0.0], topic_tags=["one"])
+            written = _entry("a", "kept", [1.0, 0.0, 0.0], topic_tags=["one"], metadata={"k": {"v": 1}})
             await store.upsert(written)
-            written.content = "changed by the writer"
-            written.topic_tags.append("two")
             (read,) = await store.search("a", [1.0, 0.0, 0.0], 0.5)
-            read.topic_tags.append("three")
+            for copy in (written, read):
+                copy.content = "changed"
+                copy.topic_tags.append("changed")
+                nested = copy.metadata["k"]
+                assert isinstance(nested, dict)
+                nested["v"] = "changed"
             (again,) = await store.search("a", [1.0, 0.0, 0.0], 0.5)
-            assert (again.content, again.topic_tags) == ("kept", ["one"])
+            assert (again.content, again.topic_tags, again.metadata) == ("kept", ["one"], {"k": {"v": 1}})
             await store.close()
 
         asyncio.run(check())
@@ -663,6 +812,38 @@ class L2StoreConformance:
 
         asyncio.run(check())
 
+    def test_a_page_holds_the_best_and_names_all_that_were_considered(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(), PagedSearch)
+            assert isinstance(store, L2Store)
+            for i in range(30):
+                tags = ["even"] if i % 2 == 0 else ["odd", "rare"] if i == 29 else ["odd"]
+                await store.upsert(_entry("a", str(i), [1.0, i / 10, 0.0], id=f"id-{99 - i}", topic_tags=tags))
+            query = [1.0, 0.0, 0.0]
+            page = await store.search_page("a", query, -1.0, limit=3, consider=10)
+            assert _contents(page.entries) == ["0", "1", "2"]
+            assert page.considered == [f"id-{99 - i}" for i in range(10)]
+            page = await store.search_page("a", query, -1.0, limit=2, consider=4, tags=["odd"])
+            assert _contents(page.entries) == ["1", "3"]
+            assert page.considered == ["id-98", "id-96", "id-94", "id-92"]
+            page = await store.search_page("a", query, -1.0, limit=5, consider=5, tags=["none", "rare"])
+            assert (_contents(page.entries), page.considered) == (["29"], ["id-70"])
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_batch_with_a_bad_entry_writes_nothing(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(), BatchWrites)
+            assert isinstance(store, L2Store)
+            await store.upsert(_entry("owner", "mine", [1.0, 0.0, 0.0], id="taken"))
+            batch = [_entry("a", "fine", [1.0, 0.0, 0.0]), _entry("a", "stolen", [1.0, 0.0, 0.0], id="taken")]
+            await _refused(store.upsert_many(batch))
+            assert await store.search("a", [1.0, 0.0, 0.0], -1.0) == []
+            await store.close()
+
+        asyncio.run(check())
+
     def test_a_batch_of_an_old_epoch_is_not_written(self) -> None:
         async def check() -> None:
             store = _capability(await self.make_store(), BatchWrites)
@@ -677,6 +858,9 @@ class L2StoreConformance:
             assert await store.upsert_many([_entry("b", "of b", [1.0, 0.0, 0.0])], epoch=other)
             assert await store.upsert_many(late, epoch=await store.erasure_epoch("a"))
             assert len(await store.search("a", [1.0, 0.0, 0.0], -1.0)) == 3
+            unknown = await store.erasure_epoch("nobody yet")
+            await store.delete_agent_memories("nobody yet")
+            assert not await store.upsert_many([_entry("nobody yet", "late", [1.0, 0.0, 0.0])], epoch=unknown)
             await store.close()
 
         asyncio.run(check())
@@ -691,6 +875,25 @@ class L2StoreConformance:
             assert found.content == "mine"
             assert await store.get("b", "1") is None
             assert await store.get("a", "2") is None
+            await store.upsert(_entry("a", "old", [1.0, 0.0, 0.0], id="3", superseded_by="1"))
+            old = await store.get("a", "3")
+            assert old is not None
+            assert old.superseded_by == "1"
+            await store.delete("1")
+            assert await store.get("a", "1") is None
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_superseded_entry_says_so_or_stays_away(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            old = _entry("a", "old", [1.0, 0.0, 0.0], id="1")
+            await store.upsert(old)
+            await store.upsert(old.model_copy(update={"superseded_by": "2", "embedding": None}))
+            await store.upsert(_entry("a", "new", [1.0, 0.0, 0.0], id="2"))
+            found = {entry.id: entry.superseded_by for entry in await store.search("a", [1.0, 0.0, 0.0], -1.0)}
+            assert found in ({"2": None}, {"1": "2", "2": None})
             await store.close()
 
         asyncio.run(check())
@@ -732,16 +935,22 @@ class L2StoreConformance:
         async def check() -> None:
             store = _capability(await self.make_store(), SessionTurns)
             assert isinstance(store, L2Store)
-            for session in ("s", "other"):
-                for kind in ("turn", "summary"):
+            for agent, session in (("a", "s"), ("a", "other"), ("b", "s")):
+                for kind, sequence in (("turn", 0), ("turn", None), ("summary", 0)):
+                    content = f"{agent} {session} {kind}"
                     await store.upsert(
                         _entry(
-                            "a", f"{session} {kind}", [1.0, 0.0, 0.0], session_id=session, content_type=kind, sequence=0
+                            agent, content, [1.0, 0.0, 0.0], session_id=session, content_type=kind, sequence=sequence
                         )
                     )
+            epoch = await store.erasure_epoch("a") if isinstance(store, BatchWrites) else 0
             await store.delete_session_turns("a", "s")
-            found = await store.search("a", [1.0, 0.0, 0.0], -1.0)
-            assert set(_contents(found)) == {"s summary", "other turn", "other summary"}
+            found = _contents(await store.search("a", [1.0, 0.0, 0.0], -1.0))
+            assert sorted(found) == ["a other summary", "a other turn", "a other turn", "a s summary"]
+            assert len(await store.search("b", [1.0, 0.0, 0.0], -1.0)) == 3
+            if isinstance(store, BatchWrites):
+                late = _entry("a", "late", [1.0, 0.0, 0.0], session_id="s", content_type="turn")
+                assert not await store.upsert_many([late], epoch=epoch)
             await store.close()
 
         asyncio.run(check())
@@ -755,6 +964,9 @@ class L2StoreConformance:
             assert await store.bind_embedder(first) == first
             await store.upsert(_entry("a", "filled", [1.0, 0.0, 0.0]))
             assert await store.bind_embedder(second) == first
+            assert await store.bind_embedder(EmbedderIdentity("first", 4)) == first
+            await store.delete_agent_memories("a")
+            assert await store.bind_embedder(second) == second
             await store.close()
 
         asyncio.run(check())
@@ -817,10 +1029,15 @@ class EmbedderConformance:
 
     def test_many_threads_may_embed_at_once(self) -> None:
         embedder = self.make_embedder()
-        expected = asyncio.run(embedder.embed(self.TEXTS[0]))
+        texts = [f"{self.TEXTS[0]} {word}" for word in ("one", "red", "sun", "oak", "tin", "fox", "jam", "ice")]
+        expected = asyncio.run(embedder.embed_batch(texts))
 
-        async def embed(_: int) -> None:
+        async def embed(i: int) -> None:
             for _ in range(5):
-                assert await embedder.embed(self.TEXTS[0]) == pytest.approx(expected, abs=1e-4)
+                assert await embedder.embed(texts[i]) == pytest.approx(expected[i], abs=1e-4)
+                await asyncio.sleep(0)
 
         _in_threads(embed)
+        together = asyncio.run(_gathered(embedder.embed(text) for text in texts))
+        for vector, alone in zip(together, expected, strict=True):
+            assert vector == pytest.approx(alone, abs=1e-4)
