@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from actrone_memory import _render
-from actrone_memory._turns import cut_middle
+from actrone_memory._turns import CUT_MARK, cut_middle
 from actrone_memory.models import MemoryEntry, ToolResult, Turn
 from actrone_memory.tokens import TokenCounter
 
@@ -201,7 +201,7 @@ def _cut_turn(turn: Turn, limit: int, *, keep_tools: bool) -> Turn:
 
 
 def _cut_result(result: ToolResult, limit: int) -> ToolResult:
-    params = result.params if len(str(result.params)) <= limit else {}
+    params = result.params if len(str(result.params)) <= limit else {"...": CUT_MARK.strip()}
     return result.model_copy(update={"params": params, "result": cut_middle(_outcome(result), limit)})
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 import uuid
+
+from actrone_memory._lexical import compose
 
 _NAMESPACE = uuid.UUID("6f1d3c1e-8d0a-4b43-9a55-0f5f4f0f7c11")
 
 
 def memory_id(agent_id: str, content: str) -> str:
     """One id for one text of one agent, whatever its case, width or spacing."""
-    folded = " ".join(unicodedata.normalize("NFKC", content).casefold().split())
+    folded = " ".join(compose(content).casefold().split())
     return _derived("memory", agent_id, folded)
 
 

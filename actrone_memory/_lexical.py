@@ -81,6 +81,9 @@ _EMOJI = re.compile(
     "[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f1e6-\U0001f1ff\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
 )
 _CHUNK = re.compile(r"[^\W_]+(?:[-_./:\\@]+[^\W_]+)*(?:\+\+|#(?![A-Za-z_]))?")
+# Putting a pile of marks into order takes the square of its height; Unicode's Stream-Safe format allows 30.
+_MARK = "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
+_PILED_MARKS = re.compile(f"({_MARK}{{30}}){_MARK}+")
 _JOINER = re.compile(r"[-_./:\\@]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -100,7 +103,7 @@ def document_terms(text: str) -> dict[str, float]:
     counts: dict[str, float] = {}
     for term, weight, _ in _terms(text):
         counts[term] = counts.get(term, 0.0) + weight
-    for run in _UNSPACED_RUN.findall(_compose(text)):
+    for run in _UNSPACED_RUN.findall(compose(text)):
         for character in run if len(run) > 1 else "":
             counts[character] = max(counts.get(character, 0.0), CHARACTER_WEIGHT)
     return counts
@@ -119,13 +122,14 @@ def query_terms(text: str, *, generic_words: bool) -> dict[str, float]:
     return weights
 
 
-def _compose(text: str) -> str:
-    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+def compose(text: str) -> str:
+    """``text`` in NFKC; of a pile of marks on one letter only as many as any language puts there."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", _PILED_MARKS.sub(r"\1", text))
 
 
 def _terms(text: str) -> Iterator[tuple[str, float, str]]:
     """Every term with its weight and the casefolded word it was made of."""
-    text = _compose(text)
+    text = compose(text)
     if not text.isascii():
         yield from _unspaced_terms(text)
         text = _drop_marks(_EMOJI.sub(" ", _UNSPACED_RUN.sub(" ", text)))

@@ -9,7 +9,6 @@ import inspect
 import logging
 import re
 import threading
-import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -756,12 +755,6 @@ def test_fields_of_a_fact_that_are_rubbish_are_replaced() -> None:
         assert 0 <= fact.importance <= 1
         assert fact.topic_tags == []
         assert fact.sensitivity in ("none", "sensitive")
-
-
-def test_an_unclosed_fence_before_a_long_blank_is_read_in_linear_time() -> None:
-    started = time.perf_counter()
-    assert parse_facts("```" + " " * 30_000 + "no facts") == []
-    assert time.perf_counter() - started < 1
 
 
 @pytest.mark.parametrize("label", without(COUNTS, "None"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -422,23 +421,6 @@ def test_no_text_that_was_cut_closes_a_fence_or_poses_as_another_item(
     kept = select(turns_only(records), facts, earlier, Shares(budget, budget), heuristic_tokens)
     items = {MEMORIES: len(kept.memories), EARLIER_TURNS: len(kept.recalled), RECENT_TURNS: len(kept.recent)}
     assert_nothing_poses_as_anything_else(render(kept.memories, kept.recalled, kept.recent), items)
-
-
-@pytest.mark.parametrize("text", ["<" + " " * 20_000 + "x", "<\n" * 20_000, "</ " * 20_000, "<" * 60_000])
-def test_rendering_takes_time_in_proportion_to_the_text(text: str) -> None:
-    fact = MemoryEntry(agent_id="a", session_id="s", content=text, content_type="fact")
-    started = time.perf_counter()
-    render([fact], [], [])
-    assert time.perf_counter() - started < 1
-
-
-@pytest.mark.parametrize("text", ["a" + "\u0301\u0316" * 20_000, "\ufdfa" * 20_000, "a_" * 50_000, "C++" * 50_000])
-async def test_storing_and_finding_takes_time_in_proportion_to_the_text(text: str) -> None:
-    async with manager() as memory:
-        started = time.perf_counter()
-        await memory.inject_memory("a", text)
-        await memory.search_memories("a", text)
-        assert time.perf_counter() - started < 3
 
 
 # --- whole turns, kept once -------------------------------------------------------------------------------------------
