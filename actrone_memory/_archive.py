@@ -12,7 +12,7 @@ from actrone_memory._background import Background, Work
 from actrone_memory._capabilities import ColdTier, HotTier
 from actrone_memory._embedding import embed_all
 from actrone_memory._ids import archived_turn_id, summary_id
-from actrone_memory._turns import ARCHIVED_TOOL_CHARACTERS, turn_text
+from actrone_memory._turns import ARCHIVED_TOOL_CHARACTERS, is_answered, turn_text
 from actrone_memory.config import MemoryConfig
 from actrone_memory.errors import ActroneMemoryError
 from actrone_memory.models import MemoryEntry, Turn, utc_now
@@ -133,7 +133,7 @@ class Archive:
         else:
             pending = await self._hot.unarchived(agent_id, session_id)
             turns = [self._turn_entry(agent_id, session_id, turn) for turn in pending]
-        if turns and "Assistant: " not in turns[-1].content:
+        if turns and not is_answered(turns[-1].content):
             turns.pop()
         return turns
 

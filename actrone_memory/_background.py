@@ -18,6 +18,9 @@ PARALLEL_SESSIONS = 16
 
 KEPT_FAILURES = 100
 
+STOP_SECONDS = 1.0
+"""How long `close` waits for the thread after it was told to stop."""
+
 
 class Work(NamedTuple):
     """A session that has something to archive; without a session, an agent whose sessions are to be looked through."""
@@ -35,7 +38,8 @@ class Background:
 
     def __init__(self, run: Callable[[Work], Awaitable[None]]) -> None:
         self._run = run
-        self._lock = threading.Lock()
+        # Reentrant: a garbage collection may call `stop` on a thread that holds it.
+        self._lock = threading.RLock()
         self._queue: dict[Work, None] = {}
         self._running: set[Work] = set()
         self._failed: set[Work] = set()
@@ -105,13 +109,24 @@ class Background:
         except TimeoutError:
             left = len(self._queue) + len(self._running)
             logger.error("Closed after %g s with %d sessions not archived", grace_seconds, left)
+        thread = self.stop()
+        if thread is None:
+            return
+        try:
+            await asyncio.wait_for(self._when(lambda: self._loop is None), STOP_SECONDS)
+            thread.join(STOP_SECONDS)
+        except TimeoutError:
+            logger.error("Something that archives does not let go of its thread; it ends with the process")
+
+    def stop(self) -> threading.Thread | None:
+        """Tell the thread, if there is one, to cancel what it does and end."""
         with self._lock:
             self._stopping = True
             thread, loop, wake = self._thread, self._loop, self._wake
-        if thread is not None and loop is not None and wake is not None:
+            if thread is None or loop is None or wake is None:
+                return None
             loop.call_soon_threadsafe(wake.set)
-            await self._when(lambda: not thread.is_alive() or self._loop is None)
-            thread.join()
+        return thread
 
     def _start(self) -> None:
         """Start or wake the thread; called with the lock held."""
@@ -122,15 +137,17 @@ class Background:
             self._thread.start()
 
     def _main(self) -> None:
-        asyncio.run(self._work())
-        with self._lock:
-            self._loop = self._wake = None
-        self._notify()
+        try:
+            asyncio.run(self._work())
+        finally:
+            with self._lock:
+                self._loop = self._wake = None
+            self._notify()
 
     async def _work(self) -> None:
+        wake = asyncio.Event()
         with self._lock:
-            self._loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
-            wake = self._wake
+            self._loop, self._wake = asyncio.get_running_loop(), wake
         tasks: set[asyncio.Task[None]] = set()
         while not self._stopping:
             wake.clear()

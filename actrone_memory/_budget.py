@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from actrone_memory import _render
-from actrone_memory._turns import CUT_MARK, cut_middle
+from actrone_memory._turns import CUT_MARK, cut_middle, turn_text
 from actrone_memory.models import MemoryEntry, ToolResult, Turn
 from actrone_memory.tokens import TokenCounter
 
@@ -130,7 +130,7 @@ class _Packer:
 
     def __init__(self, name: str, share: int, count: TokenCounter) -> None:
         self.items: list[str] = []
-        self._name, self._share, self._count = name, share, count
+        self._name, self._share, self.count = name, share, count
         self._at_most = count(_render.section(name, [" "]))
         self._exact = False
 
@@ -140,7 +140,7 @@ class _Packer:
     def add(self, item: str) -> bool:
         # Texts counted one by one cost at least what they cost together, and only rounding more: so the whole section
         # need not be counted for items that clearly fit, nor for those that clearly do not.
-        own = self._count(item)
+        own = self.count(item)
         if self._at_most + own > self._share:
             if not self._exact:
                 self._at_most, self._exact = (self._cost(self.items) if self.items else self._at_most), True
@@ -152,7 +152,7 @@ class _Packer:
         return True
 
     def _cost(self, items: Sequence[str]) -> int:
-        return self._count(_render.section(self._name, items))
+        return self.count(_render.section(self._name, items))
 
 
 def _best_excerpt(
@@ -167,7 +167,10 @@ def _best_excerpt(
         lambda entry: packer.fits(item(entry)),
         len(best.content),
     )
-    return [excerpt] if excerpt else []
+    if excerpt is None:
+        return []
+    excerpt.token_count = packer.count(excerpt.content)
+    return [excerpt]
 
 
 def _cut_turn_to_fit(turn: Turn, packer: _Packer) -> Turn | None:
@@ -180,6 +183,7 @@ def _cut_turn_to_fit(turn: Turn, packer: _Packer) -> Turn | None:
             longest,
         )
         if cut is not None:
+            cut.token_count = packer.count(turn_text(cut))
             return cut
     return None
 

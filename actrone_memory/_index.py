@@ -50,16 +50,6 @@ class Query:
     tags: Sequence[str] | None = None
 
 
-class Hit(NamedTuple):
-    """A found entry as stored, with what decides its place and its id."""
-
-    score: float
-    importance: float
-    timestamp: float
-    id: str
-    document: bytes
-
-
 class Prepared(NamedTuple):
     """An entry with all that can be computed without looking at the index."""
 
@@ -164,10 +154,12 @@ class AgentIndex:
         wanted = set(_KINDS if query.content_types is None else query.content_types)
         shelves = [self._memories] if wanted - {"turn"} else []
         shelves += [self._turns] if "turn" in wanted else []
-        hits = [hit for shelf in shelves for hit in shelf.search(query)]
+        hits = [(score, shelf, row) for shelf in shelves for score, row in shelf.search(query)]
         if len(shelves) > 1:
-            hits = sorted(hits, key=lambda hit: hit[:3], reverse=True)[: query.consider]
-        return Page([read_entry(hit.document, hit.score) for hit in hits[: query.limit]], [hit.id for hit in hits])
+            hits.sort(key=lambda hit: (hit[0], *hit[1].importance_and_time(hit[2])), reverse=True)
+            del hits[query.consider :]
+        best = [shelf.read(row, score) for score, shelf, row in hits[: query.limit]]
+        return Page(best, [shelf.ids[row] for _, shelf, row in hits])
 
 
 _Session = list[tuple[int, int]]
@@ -209,7 +201,7 @@ class _Shelf:
 
     def _reset(self) -> None:
         self._documents: list[bytes | None] = []
-        self._ids: list[str] = []
+        self.ids: list[str] = []
         self._vectors = array("f")
         self._lengths = array("f")
         self._timestamps = array("d")
@@ -277,7 +269,7 @@ class _Shelf:
         entry, row = prepared.entry, len(self._documents)
         self.rows[entry.id] = row
         self._documents.append(prepared.document)
-        self._ids.append(entry.id)
+        self.ids.append(entry.id)
         self._append_vector(prepared.vector)
         self._lengths.append(0.0)
         self._timestamps.append(entry.timestamp.timestamp())
@@ -314,7 +306,7 @@ class _Shelf:
         """Add the words of the turns around ``place`` to the turn there."""
         for distance, share in CONTEXT.items():
             if 0 <= place + distance < len(session):
-                neighbour = self._read(session[place + distance][1])
+                neighbour = self.read(session[place + distance][1])
                 self._add_terms(session[place][1], _terms(neighbour), share)
 
     def _refresh(self, session: _Session, places: Sequence[int]) -> None:
@@ -329,7 +321,7 @@ class _Shelf:
 
     def _bury(self, row: int) -> MemoryEntry:
         """Take the row out of everything but the columns, and return its entry."""
-        entry = self._read(row)
+        entry = self.read(row)
         del self.rows[entry.id]
         for term in _terms(entry):
             self._postings[term].containing -= 1
@@ -340,10 +332,10 @@ class _Shelf:
         self._alive[row] = 0
         return entry
 
-    def _read(self, row: int) -> MemoryEntry:
+    def read(self, row: int, score: float | None = None) -> MemoryEntry:
         document = self._documents[row]
-        assert document is not None, "a dead row is in no session and under no id"
-        return read_entry(document)
+        assert document is not None, "a dead row is in no session, under no id and found by no search"
+        return read_entry(document, score)
 
     def _rebuild_if_mostly_dead(self) -> None:
         """Append the living rows anew, so that space and time follow what is stored, not what was ever stored."""
@@ -366,16 +358,15 @@ class _Shelf:
         cosine: NDArray[np.float32] = self._vector_rows() @ vector
         return cosine
 
-    def _exact_cosine(self, rows: NDArray[np.intp], vector: NDArray[np.float32]) -> NDArray[np.float64]:
+    def _exact_cosine(self, rows: NDArray[np.intp], vector: NDArray[np.float32]) -> NDArray[np.float32]:
         if not self._dimensions:
-            return np.zeros(len(rows))
+            return np.zeros(len(rows), np.float32)
         # A matrix product sums the rows of a block in different orders; this sums every row alike.
-        products = self._vector_rows()[rows].astype(np.float64) * vector
-        cosine: NDArray[np.float64] = products.sum(axis=1)
+        cosine: NDArray[np.float32] = np.einsum("ij,j->i", self._vector_rows()[rows], vector)
         return cosine
 
-    def search(self, query: Query) -> list[Hit]:
-        """The best rows, at most as many as the query considers."""
+    def search(self, query: Query) -> list[tuple[float, int]]:
+        """Scores and rows of the best, at most as many as the query considers."""
         if not self.rows:
             return []
         # The arrays' buffers must be let go before the next append: these views live no longer than this call.
@@ -411,11 +402,10 @@ class _Shelf:
                 weights=query.weights,
                 limit=query.consider,
             )
-        return [
-            Hit(score, self._importance[row], self._timestamps[row], self._ids[row], document)
-            for row, score in zip(ranked.positions.tolist(), ranked.scores.tolist(), strict=True)
-            if (document := self._documents[row]) is not None
-        ]
+        return list(zip(ranked.scores.tolist(), ranked.positions.tolist(), strict=True))
+
+    def importance_and_time(self, row: int) -> tuple[float, float]:
+        return self._importance[row], self._timestamps[row]
 
     def _excluded(self, query: Query) -> NDArray[np.bool_] | None:
         """True for dead rows and for those that the filters leave out; None when there are none."""

@@ -25,6 +25,9 @@ CHARACTER_WEIGHT = 0.5
 LONGEST_TERM = 64
 """Longer runs (base64, hashes of logs) are cut: nobody types them, and they would fill the vocabulary."""
 
+HIGHEST_PILE = 30
+"""Marks on one letter that are looked at, as in Unicode's Stream-Safe format: ordering n of them takes n squared."""
+
 STOPWORDS = frozenset(
     """a about above after again against all also am an and any are aren as at be because been before being below
     between both but by can cannot could couldn d did didn do does doesn doing don down during each few for from
@@ -81,9 +84,6 @@ _EMOJI = re.compile(
     "[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f1e6-\U0001f1ff\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
 )
 _CHUNK = re.compile(r"[^\W_]+(?:[-_./:\\@]+[^\W_]+)*(?:\+\+|#(?![A-Za-z_]))?")
-# Putting a pile of marks into order takes the square of its height; Unicode's Stream-Safe format allows 30.
-_MARK = "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
-_PILED_MARKS = re.compile(f"({_MARK}{{30}}){_MARK}+")
 _JOINER = re.compile(r"[-_./:\\@]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -97,9 +97,8 @@ _STEMMED_SCRIPTS = (
 _stemmers = threading.local()
 
 
-@lru_cache(maxsize=2048)
 def document_terms(text: str) -> dict[str, float]:
-    """Terms of a stored text with their weighted counts. The dict is shared: read it only."""
+    """Terms of a stored text with their weighted counts."""
     counts: dict[str, float] = {}
     for term, weight, _ in _terms(text):
         counts[term] = counts.get(term, 0.0) + weight
@@ -124,7 +123,16 @@ def query_terms(text: str, *, generic_words: bool) -> dict[str, float]:
 
 def compose(text: str) -> str:
     """``text`` in NFKC; of a pile of marks on one letter only as many as any language puts there."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", _PILED_MARKS.sub(r"\1", text))
+    return text if text.isascii() else unicodedata.normalize("NFKC", _without_piled_marks(text))
+
+
+def _without_piled_marks(text: str) -> str:
+    kept, marks = [], 0
+    for character in text:
+        marks = marks + 1 if unicodedata.combining(character) else 0
+        if marks <= HIGHEST_PILE:
+            kept.append(character)
+    return "".join(kept)
 
 
 def _terms(text: str) -> Iterator[tuple[str, float, str]]:

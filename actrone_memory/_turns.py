@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 
 from actrone_memory.models import ToolResult, Turn
@@ -10,6 +11,8 @@ from actrone_memory.models import ToolResult, Turn
 TEXT_SEPARATOR = "\n\n"
 
 CUT_MARK = " [...cut...] "
+
+_POSING_LINE = re.compile(r"(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=(?:User|Tool|Assistant): )")
 
 ARCHIVED_TOOL_CHARACTERS = 2_000
 """A tool's output in an archived turn: its beginning and end, enough to be found by, not to bury what was said."""
@@ -62,10 +65,20 @@ def _join_texts(texts: Iterable[str]) -> str:
 
 def turn_text(turn: Turn, *, tool_characters: int | None = None) -> str:
     """The turn as lines of ``Speaker: text``; each tool's output cut to ``tool_characters`` when given."""
-    lines = [f"User: {turn.user_message}"] if turn.user_message else []
-    lines += [f"Tool: {cut_middle(tool_text(result), tool_characters)}" for result in turn.tool_results]
-    lines += [f"Assistant: {turn.assistant_message}"] if turn.assistant_message else []
+    lines = [_line("User", turn.user_message)] if turn.user_message else []
+    lines += [_line("Tool", cut_middle(tool_text(result), tool_characters)) for result in turn.tool_results]
+    lines += [_line("Assistant", turn.assistant_message)] if turn.assistant_message else []
     return "\n".join(lines)
+
+
+def is_answered(text: str) -> bool:
+    """Whether the assistant speaks in the text of a turn."""
+    return text.startswith("Assistant: ") or "\nAssistant: " in text
+
+
+def _line(speaker: str, text: str) -> str:
+    # A line of the text that begins like a speaker's is set back, so that nobody speaks for another.
+    return f"{speaker}: {_POSING_LINE.sub(' ', text)}"
 
 
 def tool_text(result: ToolResult) -> str:

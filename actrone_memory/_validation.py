@@ -179,9 +179,8 @@ def metadata(value: object, field: str = "metadata") -> dict[str, JsonValue]:
         return {}
     if not isinstance(value, Mapping):
         raise ValidationError(field, f"must be a dict, not {type(value).__name__}")
-    converted = _json(value, field)
+    converted = _Json(field).convert(value)
     assert isinstance(converted, dict)
-    _refuse_large_json(converted, field)
     return converted
 
 
@@ -190,7 +189,9 @@ def tool_results(value: object, field: str = "tool_results") -> list[ToolResult]
     if value is None:
         return []
     results = [_tool_result(item, f"{field}[{i}]") for i, item in enumerate(_list(value, field))]
-    _refuse_large_json([result.__dict__ for result in results], field)
+    size = sum(len(result.model_dump_json()) for result in results)
+    if size > MAX_JSON_BYTES:
+        raise ValidationError(field, f"must be at most {MAX_JSON_BYTES:,} bytes of JSON, are {size:,}")
     return results
 
 
@@ -204,7 +205,7 @@ def _tool_result(value: object, field: str) -> ToolResult:
     return ToolResult(
         tool_name=identifier(given.get("tool_name"), f"{field}.tool_name"),
         params=dict(metadata(given.get("params"), f"{field}.params")),
-        result=_json(given.get("result"), f"{field}.result"),
+        result=_Json(f"{field}.result").convert(given.get("result")),
         success=flag(given.get("success"), f"{field}.success"),
         duration_ms=None if duration is None else whole_number(duration, f"{field}.duration_ms"),
     )
@@ -310,81 +311,99 @@ def entry(value: object, prefix: str = "") -> MemoryEntry:
     return checked
 
 
-def _refuse_large_json(value: object, field: str) -> None:
-    size = len(json.dumps(value, ensure_ascii=False, default=vars).encode())
-    if size > MAX_JSON_BYTES:
-        raise ValidationError(field, f"must be at most {MAX_JSON_BYTES:,} bytes of JSON, is {size:,}")
+class _Json:
+    """Brings values of one argument into pydantic's JSON form, at most 16 MiB of it in all.
 
-
-def _json(value: object, field: str, depth: int = 0) -> JsonValue:
-    """``value`` in pydantic's JSON form: datetimes, UUIDs, Decimals, enums as strings, models and dataclasses as dicts.
-
-    What JSON cannot say (bytes, NaN, functions, other objects) is refused, with the path to it.
+    Datetimes, UUIDs, Decimals and enums become texts, models and dataclasses dicts. What JSON cannot say (bytes, NaN,
+    functions, other objects) is refused with the path to it.
     """
-    if depth > MAX_JSON_DEPTH:
-        raise ValidationError(field[:200], f"is nested more than {MAX_JSON_DEPTH} levels deep, or contains itself")
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        _refuse_surrogates(value, field)
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+        self._path: list[object] = []
+        self._left = MAX_JSON_BYTES
+
+    def convert(self, value: object) -> JsonValue:
+        """``value`` as JSON can say it."""
+        self._charge(2)
+        if len(self._path) > MAX_JSON_DEPTH:
+            raise self._error(f"is nested more than {MAX_JSON_DEPTH} levels deep, or contains itself")
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, int | float):
+            return self._number(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            raise self._error("holds bytes, which JSON cannot say; decode them or encode them as base64 text")
+        return self._container(value)
+
+    def _text(self, value: str) -> str:
+        try:
+            self._charge(len(value.encode("utf-8")))
+        except UnicodeEncodeError:
+            raise self._error("contains a lone surrogate, which no store can hold as UTF-8") from None
         return str.__str__(value)
-    if isinstance(value, int | float):
-        return _json_number(value, field)
-    if isinstance(value, bytes | bytearray | memoryview):
-        raise ValidationError(field, "holds bytes, which JSON cannot say; decode them or encode them as base64 text")
-    return _json_container(value, field, depth)
 
+    def _number(self, value: float) -> int | float:
+        if isinstance(value, int):
+            if value.bit_length() > MAX_INTEGER_BITS:
+                raise self._error("holds an integer too long for JSON; store it as text")
+            return int(value)
+        if not math.isfinite(value):
+            raise self._error(f"holds {value}, which JSON cannot say; use None or a string")
+        return float(value)
 
-def _json_number(value: float, field: str) -> int | float:
-    if isinstance(value, int):
-        if value.bit_length() > MAX_INTEGER_BITS:
-            raise ValidationError(field, "holds an integer too long for JSON; store it as text")
-        return int(value)
-    if not math.isfinite(value):
-        raise ValidationError(field, f"holds {value}, which JSON cannot say; use None or a string")
-    return float(value)
+    def _container(self, value: object) -> JsonValue:
+        if isinstance(value, BaseModel):
+            return self._below("", self._jsonable(value))
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            value = {f.name: getattr(value, f.name, None) for f in dataclasses.fields(value)}
+        if isinstance(value, Mapping):
+            return self._mapping(value)
+        if isinstance(value, list | tuple):
+            return [self._below(i, item) for i, item in enumerate(value)]
+        if isinstance(value, Set):
+            return sorted((self._below(i, item) for i, item in enumerate(value)), key=json.dumps)
+        converted = self._jsonable(value)
+        if isinstance(converted, str | int | float | bool):
+            return self.convert(converted)
+        raise self._no_json_form(value)
 
-
-def _json_container(value: object, field: str, depth: int) -> JsonValue:
-    if isinstance(value, BaseModel):
-        return _json(_jsonable(value, field), field, depth + 1)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = {f.name: getattr(value, f.name, None) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        keys = {_json_key(key, field): item for key, item in value.items()}
+    def _mapping(self, value: Mapping[object, object]) -> JsonValue:
+        keys = {self._key(key): item for key, item in value.items()}
         if len(keys) < len(value):
-            raise ValidationError(field, "has two keys that are one key in JSON")
-        return {key: _json(item, f"{field}.{key}", depth + 1) for key, item in keys.items()}
-    if isinstance(value, list | tuple):
-        return [_json(item, f"{field}[{i}]", depth + 1) for i, item in enumerate(value)]
-    if isinstance(value, Set):
-        return sorted((_json(item, f"{field}[{i}]", depth + 1) for i, item in enumerate(value)), key=json.dumps)
-    return _json_scalar(value, field)
+            raise self._error("has two keys that are one key in JSON")
+        return {key: self._below(key, item) for key, item in keys.items()}
 
+    def _key(self, key: object) -> str:
+        if isinstance(key, str):
+            return self._text(key)
+        if isinstance(key, Mapping | list | tuple | Set | BaseModel) or dataclasses.is_dataclass(key):
+            raise self._error("has a key that is no string; JSON keys are strings")
+        converted = self.convert(key)
+        return converted if isinstance(converted, str) else json.dumps(converted)
 
-def _json_key(key: object, field: str) -> str:
-    if isinstance(key, str):
-        _refuse_surrogates(key, f"{field} (a key)")
-        return str.__str__(key)
-    converted = _json(key, f"{field} (a key)", MAX_JSON_DEPTH)
-    if isinstance(converted, list | dict):
-        raise ValidationError(field, "has a key that is no string; JSON keys are strings")
-    return converted if isinstance(converted, str) else json.dumps(converted)
+    def _below(self, step: object, value: object) -> JsonValue:
+        self._path.append(step)
+        converted = self.convert(value)
+        self._path.pop()
+        return converted
 
+    def _jsonable(self, value: object) -> object:
+        try:
+            return to_jsonable_python(value)
+        except Exception:  # serialisers are code of the caller's
+            raise self._no_json_form(value) from None
 
-def _json_scalar(value: object, field: str) -> JsonValue:
-    converted = _jsonable(value, field)
-    if isinstance(converted, str | int | float | bool):
-        return _json(converted, field)
-    raise _no_json_form(value, field)
+    def _charge(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise self._error(f"must be at most {MAX_JSON_BYTES:,} bytes of JSON")
 
+    def _no_json_form(self, value: object) -> ValidationError:
+        return self._error(f"holds a {type(value).__name__}, which has no JSON form; store a dict or a string")
 
-def _jsonable(value: object, field: str) -> object:
-    try:
-        return to_jsonable_python(value)
-    except Exception:  # serialisers are code of the caller's
-        raise _no_json_form(value, field) from None
-
-
-def _no_json_form(value: object, field: str) -> ValidationError:
-    return ValidationError(field, f"holds a {type(value).__name__}, which has no JSON form; store a dict or a string")
+    def _error(self, problem: str) -> ValidationError:
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step:.40}" for step in self._path[:8] if step != "")
+        return ValidationError(self._field + "".join(steps), problem)

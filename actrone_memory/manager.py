@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -66,6 +67,8 @@ class MemoryManager:
         self._recall = Recall(self._hot, self._cold, embedder, config, self._count, reranker, self._background.report)
         self._writer = MemoryWriter(self._cold, embedder)
         self._turnstile = Turnstile()
+        # A manager that is dropped without `close` must not leave its thread behind.
+        weakref.finalize(self, self._background.stop).atexit = False
         self._lock = threading.Lock()
         self._caught_up: set[str] = set()
         self._closed = False

@@ -66,10 +66,13 @@ class HashingEmbedder(Embedder):
         return [self._vector(text) for text in _validation.texts(texts, "texts")]
 
     def _vector(self, text: str) -> list[float]:
-        values = np.zeros(self._dimensions)
-        for term, count in document_terms(text).items():
-            buckets, signs = _spread(term)
-            np.add.at(values, buckets % self._dimensions, signs * (1 + math.log(count) if count > 1 else count))
+        counts = document_terms(text)
+        if not counts:
+            return [0.0] * self._dimensions
+        buckets, signs = (np.concatenate(parts) for parts in zip(*map(_spread, counts), strict=True))
+        damped = [1 + math.log(count) if count > 1 else count for count in counts.values()]
+        weights = signs * np.repeat(damped, BUCKETS_PER_TERM)
+        values = np.bincount(buckets % self._dimensions, weights, minlength=self._dimensions)
         norm = float(np.linalg.norm(values))
         vector: list[float] = (values / norm if norm else values).tolist()
         return vector

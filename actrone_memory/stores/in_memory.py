@@ -177,7 +177,6 @@ class InMemoryStore:
         if not checked:
             return True
         agent_id = checked[0].agent_id
-        dimensions = self._dimensions_of(agent_id, checked)
         prepared = [_index.prepare(entry) for entry in checked]
         with self._lock:
             if epoch is not None and epoch != self._epochs.get(agent_id, 0):
@@ -185,7 +184,7 @@ class InMemoryStore:
             for entry in checked:
                 if self._owners.get(entry.id, agent_id) != agent_id:
                     raise ValidationError("id", f"{entry.id!r} is the id of another agent's memory; use a new id")
-            self._dimensions = dimensions
+            self._dimensions = self._dimensions_of(agent_id, checked)
             index = self._indexes.setdefault(agent_id, _index.AgentIndex())
             for one in prepared:
                 index.put(one)
