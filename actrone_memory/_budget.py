@@ -41,12 +41,21 @@ def shares(token_budget: int, episodic_fraction: float, session_fraction: float)
     return Shares(memories, min(math.floor(session_fraction * budget), total - memories))
 
 
+class Cost(NamedTuple):
+    """Tokens of the rendered text: of the memories, of the turns, and of both together."""
+
+    memories: int
+    session: int
+    total: int
+
+
 class Selection(NamedTuple):
-    """What fits, and how many candidates of each kind do not."""
+    """What fits, what it costs, and how many candidates of each kind do not fit."""
 
     recent: list[Turn]
     recalled: list[MemoryEntry]
     memories: list[MemoryEntry]
+    cost: Cost
     dropped_recent: int
     dropped_recalled: int
     dropped_memories: int
@@ -72,17 +81,27 @@ def select(
     told = here | {(entry.session_id, turn_id) for entry in kept_earlier for turn_id in entry.source_turn_ids}
     news = [entry for entry in memories if entry.content_type != "summary" or not _told(entry, told)]
     kept_memories = fit_memories(news, share.memories, count)
-    while count(_render.render(kept_memories, kept_earlier, kept_recent)) > share.memories + share.session:
+    cost = _cost(kept_memories, kept_earlier, kept_recent, count)
+    while cost.total > share.memories + share.session:
         # Only a counter for which the whole costs more than its parts comes here: give up the least important.
         (kept_earlier or kept_memories or kept_recent).pop(-1 if kept_earlier or kept_memories else 0)
+        cost = _cost(kept_memories, kept_earlier, kept_recent, count)
     return Selection(
         kept_recent,
         kept_earlier,
         kept_memories,
+        cost,
         len(recent) - len(kept_recent),
         len(earlier) - len(kept_earlier),
         len(news) - len(kept_memories),
     )
+
+
+def _cost(
+    memories: Sequence[MemoryEntry], recalled: Sequence[MemoryEntry], recent: Sequence[Turn], count: TokenCounter
+) -> Cost:
+    long_term, session = _render.render(memories, [], []), _render.render([], recalled, recent)
+    return Cost(count(long_term), count(session), count(long_term + session))
 
 
 def _told(entry: MemoryEntry, told: set[tuple[str, str]]) -> bool:

@@ -34,6 +34,9 @@ DENSE_WEIGHT = 0.2
 COSINE_ERROR = 1e-5
 """How far a fast matrix product of 32-bit vectors may be off; what lies so close to a limit is looked at exactly."""
 
+EXACT_PLACES = 64
+"""Places of an order that are decided by exact cosines; no one looks at ties further down."""
+
 ROUNDING = 1e-6
 """How far the cosine of two 32-bit unit vectors may be off: a vector meets the threshold of its own cosine."""
 
@@ -107,9 +110,9 @@ def rank_by_cosine(
     doubtful = np.flatnonzero(cosine[near] < threshold + COSINE_ERROR)
     near = np.delete(near, doubtful[exact(near[doubtful]) < threshold - ROUNDING])
     recency = weights.recency * _recency(np.maximum(0.0, now - timestamps[near]))
-    rivals = _rivals(weights.relevance * cosine[near] + recency, limit, COSINE_ERROR)
-    near, recency = near[rivals], recency[rivals]
-    scores = weights.relevance * exact(near) + recency
+    scores = weights.relevance * cosine[near] + recency
+    first = _rivals(scores, min(limit, EXACT_PLACES), COSINE_ERROR)
+    scores[first] = weights.relevance * exact(near[first]) + recency[first]
     return _order(near, scores, importance, timestamps, limit)
 
 
@@ -137,11 +140,12 @@ def rank_hybrid(
     closest = max(float(cosine[admitted].max()), COSINE_ERROR)
     largest_boost = 1 + IMPORTANCE_BOOST + RECENCY_BOOST * weights.recency
     relevance = words + DENSE_WEIGHT * np.maximum(0.0, cosine[admitted]) / closest
-    rivals = np.flatnonzero(relevance * largest_boost >= _kth_largest(relevance, limit) - COSINE_ERROR / closest)
-    near = admitted[rivals]
-    relevance = words[rivals] + DENSE_WEIGHT * np.maximum(0.0, exact(near)) / closest
+    rivals = np.flatnonzero(relevance * largest_boost >= _kth_largest(relevance, limit))
+    near, relevance = admitted[rivals], relevance[rivals]
     recency = _recency(newest - timestamps[near])
     boost = 1 + IMPORTANCE_BOOST * importance[near] + RECENCY_BOOST * weights.recency * recency
+    first = _rivals(relevance * boost, min(limit, EXACT_PLACES), COSINE_ERROR / closest)
+    relevance[first] = words[rivals[first]] + DENSE_WEIGHT * np.maximum(0.0, exact(near[first])) / closest
     scores = relevance * boost / ((1 + DENSE_WEIGHT) * largest_boost)
     return _order(near, scores, importance, timestamps, limit)
 

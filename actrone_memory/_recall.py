@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import NamedTuple, get_args
 
-from actrone_memory import _budget, _render
+from actrone_memory import _budget
 from actrone_memory._capabilities import ColdTier, HotTier
 from actrone_memory._embedding import embed_one, shorten
 from actrone_memory._ids import archived_turn_id
@@ -91,7 +91,7 @@ class Recall:
             recent_turns=chosen.recent,
             episodic_memories=chosen.memories,
             recalled_turns=chosen.recalled,
-            total_tokens_used=count(_render.render(chosen.memories, chosen.recalled, chosen.recent)),
+            total_tokens_used=chosen.cost.total,
             token_budget=token_budget,
             retrieval_duration_ms=0.0,
             dropped=Dropped(
@@ -100,10 +100,8 @@ class Recall:
                 memories=chosen.dropped_memories + _unseen(memories),
             ),
             tiers={
-                "memories": TierUsage(used=count(_render.render(chosen.memories, [], [])), allowed=share.memories),
-                "session": TierUsage(
-                    used=count(_render.render([], chosen.recalled, chosen.recent)), allowed=share.session
-                ),
+                "memories": TierUsage(used=chosen.cost.memories, allowed=share.memories),
+                "session": TierUsage(used=chosen.cost.session, allowed=share.session),
             },
         )
 
