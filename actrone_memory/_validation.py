@@ -322,6 +322,8 @@ class _Json:
         self._field = field
         self._path: list[object] = []
         self._left = MAX_JSON_BYTES
+        # Containers done, with what they cost: one that stands in many places is walked once and charged each time.
+        self._done: dict[int, tuple[object, JsonValue, int]] = {}
 
     def convert(self, value: object) -> JsonValue:
         """``value`` as JSON can say it."""
@@ -336,7 +338,14 @@ class _Json:
             return self._number(value)
         if isinstance(value, bytes | bytearray | memoryview):
             raise self._error("holds bytes, which JSON cannot say; decode them or encode them as base64 text")
-        return self._container(value)
+        if id(value) in self._done:
+            _, converted, size = self._done[id(value)]
+            self._charge(size)
+            return converted
+        before = self._left
+        converted = self._container(value)
+        self._done[id(value)] = value, converted, before - self._left
+        return converted
 
     def _text(self, value: str) -> str:
         try:

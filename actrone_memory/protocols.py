@@ -222,7 +222,11 @@ class EmbedderBinding(Protocol):
 
 
 class Embedder(ABC):
-    """Turns texts into vectors whose cosine says how close their meanings are."""
+    """Turns texts into vectors whose cosine says how close their meanings are.
+
+    The manager embeds queries on its caller's event loop and archived turns on a loop of its own: an embedder that
+    holds an asyncio client opens one for each running loop.
+    """
 
     @abstractmethod
     async def embed(self, text: str) -> list[float]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -168,3 +170,31 @@ def test_an_unclosed_plain_manager_ends_its_thread_when_it_is_collected() -> Non
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)
     assert threading.active_count() == before
+
+
+def test_an_unclosed_manager_ends_its_thread_when_it_is_collected() -> None:
+    before = threading.active_count()
+
+    async def forget() -> None:
+        memory = await MemoryManager.create()
+        await memory.store_turn("a", "s", "hello", "hi")
+
+    asyncio.run(forget())
+    gc.collect()
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+def test_a_manager_keeps_no_event_loop_that_has_ended() -> None:
+    memory = asyncio.run(MemoryManager.create())
+
+    async def burst() -> weakref.ref[asyncio.AbstractEventLoop]:
+        await asyncio.gather(*(memory.search_memories("a", "tests") for _ in range(5)))
+        return weakref.ref(asyncio.get_running_loop())
+
+    ended = asyncio.run(burst())
+    gc.collect()
+    assert ended() is None
+    asyncio.run(memory.close())

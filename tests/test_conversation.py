@@ -209,3 +209,12 @@ async def test_a_cleared_session_is_gone_from_both_tiers_and_its_facts_stay(memo
     await memory.store_turn("a", "s", "hello again", "hi", turn_id="1")
     await memory.drain()
     assert len(await memory.list_memories("a", content_types=["turn"])) == 2
+
+
+async def test_json_that_repeats_itself_without_end_is_refused(memory: MemoryManager) -> None:
+    nested: list[object] = []
+    for _ in range(40):
+        nested = [nested, nested]
+    with pytest.raises(ValidationError, match="16,777,216 bytes"):
+        await memory.store_turn("a", "s", "q", "a", metadata={"k": nested})
+    assert await memory.get_recent_turns("a", "s") == []

@@ -305,3 +305,20 @@ async def test_closing_works_off_the_queue_and_leaves_no_thread() -> None:
         await memory.close()
     assert len(await store.list_memories("a", content_types=["turn"])) == 50
     assert threading.active_count() == before
+
+
+async def test_closing_does_not_wait_for_an_embedder_that_blocks_its_thread(caplog: pytest.LogCaptureFixture) -> None:
+    released = threading.Event()
+
+    class Blocking(HashingEmbedder):
+        async def embed_batch(self, texts: list[str]) -> list[list[float]]:
+            released.wait(30)
+            return await super().embed_batch(texts)
+
+    memory = await MemoryManager.create(MemoryConfig(shutdown_grace_seconds=0.1), embedder=Blocking())
+    await memory.store_turn("a", "s", "stuck", "ok")
+    with caplog.at_level(logging.ERROR):
+        await memory.close()
+    assert not released.is_set()
+    assert "does not let go of its thread" in caplog.text
+    released.set()
