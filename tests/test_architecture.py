@@ -21,10 +21,13 @@ SEAMS = {"protocols", "config", "tokens"}
 PURE = {
     "_budget",
     "_ids",
+    "_json",
     "_lexical",
     "_panel",
     "_ranking",
     "_render",
+    "_session_log",
+    "_shelf",
     "_similarity",
     "_turns",
     "_validation",

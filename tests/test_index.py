@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from actrone_memory import MemoryEntry
-from actrone_memory._index import SMALLEST_REBUILD, AgentIndex, Query, prepare, unit_vector
+from actrone_memory._index import AgentIndex
 from actrone_memory._ranking import Weights
+from actrone_memory._shelf import SMALLEST_REBUILD, Query, prepare, unit_vector
 from actrone_memory.protocols import Page
 
 T0 = datetime(2025, 1, 1, tzinfo=UTC)

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
-from actrone_memory import _index, _validation
+from actrone_memory import _validation
+from actrone_memory._index import AgentIndex
 from actrone_memory._ranking import Weights
+from actrone_memory._session_log import SessionLog
+from actrone_memory._shelf import Query, prepare, unit_vector
 from actrone_memory._similarity import as_vector
 from actrone_memory._turns import flatten, join_records
 from actrone_memory.errors import ConfigurationError, ValidationError
 from actrone_memory.models import ContentType, MemoryEntry, SessionMetadata, Turn
 from actrone_memory.protocols import EmbedderIdentity, Page
-
-REMEMBERED_RECORD_IDS = 1_000
-"""Record ids a session recognises after their records were trimmed, so that a late retry is not appended again."""
-
-BACKLOG_TURNS = 1_000
-"""Turns a session holds beyond its window while the archive is away; beyond that the oldest are given up."""
 
 
 class InMemoryStore:
@@ -42,9 +36,9 @@ class InMemoryStore:
         self._weights = Weights(relevance_weight, recency_weight)
         # Reentrant, and held for computation only: no method waits for anything else while it holds it.
         self._lock = threading.RLock()
-        self._sessions: dict[str, dict[str, _Session]] = {}
+        self._sessions: dict[str, dict[str, SessionLog]] = {}
         self._summary_locks: dict[tuple[str, str], float] = {}
-        self._indexes: dict[str, _index.AgentIndex] = {}
+        self._indexes: dict[str, AgentIndex] = {}
         self._owners: dict[str, str] = {}
         self._epochs: dict[str, int] = {}
         self._embedder: EmbedderIdentity | None = None
@@ -67,7 +61,7 @@ class InMemoryStore:
         with self._lock:
             session = self._sessions.setdefault(agent_id, {}).get(session_id)
             if session is None:
-                session = self._sessions[agent_id][session_id] = _Session(self._first_sequence)
+                session = self._sessions[agent_id][session_id] = SessionLog(self._first_sequence)
             session.append(records, hold=hold)
             session.trim(self._max_turns)
 
@@ -146,11 +140,11 @@ class InMemoryStore:
                 session.erased = session.archived = session.next_sequence - 1
                 session.trim(self._max_turns)
 
-    def _session(self, agent_id: str, session_id: str) -> _Session | None:
+    def _session(self, agent_id: str, session_id: str) -> SessionLog | None:
         _check_ids(agent_id, session_id)
         return self._sessions.get(agent_id, {}).get(session_id)
 
-    def _metadata(self, agent_id: str, session_id: str, session: _Session) -> SessionMetadata:
+    def _metadata(self, agent_id: str, session_id: str, session: SessionLog) -> SessionMetadata:
         return SessionMetadata(
             agent_id=agent_id,
             session_id=session_id,
@@ -177,7 +171,7 @@ class InMemoryStore:
         if not checked:
             return True
         agent_id = checked[0].agent_id
-        prepared = [_index.prepare(entry) for entry in checked]
+        prepared = [prepare(entry) for entry in checked]
         with self._lock:
             if epoch is not None and epoch != self._epochs.get(agent_id, 0):
                 return False
@@ -185,7 +179,7 @@ class InMemoryStore:
                 if self._owners.get(entry.id, agent_id) != agent_id:
                     raise ValidationError("id", f"{entry.id!r} is the id of another agent's memory; use a new id")
             self._dimensions = self._dimensions_of(agent_id, checked)
-            index = self._indexes.setdefault(agent_id, _index.AgentIndex())
+            index = self._indexes.setdefault(agent_id, AgentIndex())
             for one in prepared:
                 index.put(one)
                 self._owners[one.entry.id] = agent_id
@@ -262,8 +256,8 @@ class InMemoryStore:
     ) -> Page:
         """The ``limit`` best matches that carry any of ``tags``, and the ids of all considered; see `search`."""
         _check_ids(agent_id)
-        query = _index.Query(
-            vector=_index.unit_vector(_query_vector(query_embedding)),
+        query = Query(
+            vector=unit_vector(_query_vector(query_embedding)),
             text=None if query_text is None else _validation.text(query_text, "query_text"),
             threshold=_validation.cosine(threshold, "threshold"),
             limit=_validation.positive_integer(limit, "limit"),
@@ -296,7 +290,7 @@ class InMemoryStore:
             self._epochs[agent_id] = self._epochs.get(agent_id, 0) + 1
             index = self._indexes.get(agent_id)
             if index:
-                self._indexes[agent_id] = _index.AgentIndex()
+                self._indexes[agent_id] = AgentIndex()
                 self._disown(agent_id, index.ids())
 
     async def delete_session_turns(self, agent_id: str, session_id: str) -> None:
@@ -344,61 +338,6 @@ class InMemoryStore:
     def _check_dimensions(self, size: int, name: str) -> None:
         if self._dimensions not in (None, size):
             raise ValidationError(name, f"has {size} dimensions, the store holds {self._dimensions}")
-
-
-@dataclass(slots=True)
-class _Session:
-    """Records of one session as JSON, numbered without gaps; ``starts`` are the numbers at which whole turns begin."""
-
-    next_sequence: int
-    documents: deque[bytes] = field(default_factory=deque)
-    starts: deque[int] = field(default_factory=deque)
-    seen: dict[str, None] = field(default_factory=dict)
-    archived: int = -1
-    erased: int = -1
-    hold: bool = False
-    created_at: datetime | None = None
-    last_active: datetime | None = None
-
-    def append(self, records: Sequence[Turn], *, hold: bool) -> None:
-        self.hold = hold
-        for record in records:
-            if record.id in self.seen:
-                continue
-            if not record.continues or not self.starts:
-                self.starts.append(self.next_sequence)
-            stored = record.model_copy(update={"sequence": self.next_sequence})
-            self.documents.append(stored.model_dump_json(exclude={"records"}).encode())
-            self.seen[record.id] = None
-            self.next_sequence += 1
-            self.created_at = min(self.created_at or record.timestamp, record.timestamp)
-            self.last_active = max(self.last_active or record.timestamp, record.timestamp)
-        while len(self.seen) > max(REMEMBERED_RECORD_IDS, len(self.documents)):
-            del self.seen[next(iter(self.seen))]
-
-    def trim(self, max_turns: int) -> None:
-        """Give up turns beyond the window, those that wait for the archive only when the backlog is full."""
-        while len(self.starts) > max_turns:
-            end = self.starts[1]
-            waiting = self.hold and self.archived < end - 1
-            if waiting and len(self.starts) <= max_turns + BACKLOG_TURNS:
-                return
-            for _ in range(end - self.starts.popleft()):
-                self.documents.popleft()
-
-    def last_turns(self, n: int) -> list[bytes]:
-        if not self.starts:
-            return []
-        return self._from(self.starts[max(0, len(self.starts) - n)])
-
-    def pending(self) -> list[bytes]:
-        """Records after the erased mark, from the start of the first turn that is not wholly archived."""
-        begins = [start for start in self.starts if start <= self.archived + 1]
-        return self._from(max(self.erased + 1, begins[-1] if begins else 0))
-
-    def _from(self, sequence: int) -> list[bytes]:
-        first = self.next_sequence - len(self.documents)
-        return list(self.documents)[max(0, sequence - first) :]
 
 
 def _check_ids(agent_id: object, session_id: object = "-") -> None:

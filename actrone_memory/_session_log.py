@@ -1,0 +1,71 @@
+"""The records of one session with the marks of archive and erasure, trimmed at turn boundaries. Knows no locks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from actrone_memory.models import Turn
+
+REMEMBERED_RECORD_IDS = 1_000
+"""Record ids a session recognises after their records were trimmed, so that a late retry is not appended again."""
+
+BACKLOG_TURNS = 1_000
+"""Turns a session holds beyond its window while the archive is away; beyond that the oldest are given up."""
+
+
+@dataclass(slots=True)
+class SessionLog:
+    """Records of one session as JSON, numbered without gaps; ``starts`` are the numbers at which whole turns begin."""
+
+    next_sequence: int
+    documents: deque[bytes] = field(default_factory=deque)
+    starts: deque[int] = field(default_factory=deque)
+    seen: dict[str, None] = field(default_factory=dict)
+    archived: int = -1
+    erased: int = -1
+    hold: bool = False
+    created_at: datetime | None = None
+    last_active: datetime | None = None
+
+    def append(self, records: Sequence[Turn], *, hold: bool) -> None:
+        self.hold = hold
+        for record in records:
+            if record.id in self.seen:
+                continue
+            if not record.continues or not self.starts:
+                self.starts.append(self.next_sequence)
+            stored = record.model_copy(update={"sequence": self.next_sequence})
+            self.documents.append(stored.model_dump_json(exclude={"records"}).encode())
+            self.seen[record.id] = None
+            self.next_sequence += 1
+            self.created_at = min(self.created_at or record.timestamp, record.timestamp)
+            self.last_active = max(self.last_active or record.timestamp, record.timestamp)
+        while len(self.seen) > max(REMEMBERED_RECORD_IDS, len(self.documents)):
+            del self.seen[next(iter(self.seen))]
+
+    def trim(self, max_turns: int) -> None:
+        """Give up turns beyond the window, those that wait for the archive only when the backlog is full."""
+        while len(self.starts) > max_turns:
+            end = self.starts[1]
+            waiting = self.hold and self.archived < end - 1
+            if waiting and len(self.starts) <= max_turns + BACKLOG_TURNS:
+                return
+            for _ in range(end - self.starts.popleft()):
+                self.documents.popleft()
+
+    def last_turns(self, n: int) -> list[bytes]:
+        if not self.starts:
+            return []
+        return self._from(self.starts[max(0, len(self.starts) - n)])
+
+    def pending(self) -> list[bytes]:
+        """Records after the erased mark, from the start of the first turn that is not wholly archived."""
+        begins = [start for start in self.starts if start <= self.archived + 1]
+        return self._from(max(self.erased + 1, begins[-1] if begins else 0))
+
+    def _from(self, sequence: int) -> list[bytes]:
+        first = self.next_sequence - len(self.documents)
+        return list(self.documents)[max(0, sequence - first) :]

@@ -1,0 +1,377 @@
+"""Entries of one kind, searchable: vectors and lexical postings in columns. Knows no locks and no agents.
+
+An entry is a row. Rows are only appended; a removed row is dead until the columns are rebuilt without the dead ones.
+Entries are kept as JSON, so what reads return are copies and an entry costs its text, not its objects.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from actrone_memory import _ranking
+from actrone_memory._lexical import document_terms, query_terms
+from actrone_memory._similarity import unit
+from actrone_memory._vocabulary import Vocabulary
+from actrone_memory.models import ContentType, MemoryEntry
+
+CONTEXT = {-1: 0.5, -2: 0.25, 1: 0.4}
+"""Share of the words of the turns around it, by distance, in the words of a turn: a question is found with its answer
+and an answer with its question, also when they are a turn apart."""
+
+SMALLEST_REBUILD = 64
+"""Dead rows that are worth a rebuild, once they outnumber the living."""
+
+KINDS: tuple[ContentType, ...] = get_args(ContentType)
+_SPEAKER = re.compile(r"^(?:User|Assistant|Tool): ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One search: a unit vector, the text for the lexical part (None: cosine only), and what may be returned."""
+
+    vector: NDArray[np.float32]
+    text: str | None
+    threshold: float
+    limit: int
+    consider: int
+    weights: _ranking.Weights
+    now: float
+    content_types: Sequence[ContentType] | None = None
+    tags: Sequence[str] | None = None
+
+
+class Prepared(NamedTuple):
+    """An entry with all that can be computed without looking at the index."""
+
+    entry: MemoryEntry
+    document: bytes
+    vector: NDArray[np.float32]
+    terms: dict[str, float]
+
+
+def prepare(entry: MemoryEntry) -> Prepared:
+    """Serialise and analyse ``entry``; without an embedding the vector is empty and counts as zero."""
+    return Prepared(entry, _serialise(entry), unit_vector(entry.embedding or []), _terms(entry))
+
+
+def _serialise(entry: MemoryEntry) -> bytes:
+    return entry.model_dump_json(exclude={"embedding", "score"}, exclude_defaults=True).encode()
+
+
+def unit_vector(vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float32]:
+    """``vector`` at length 1; a zero vector stays zero."""
+    return unit(np.asarray(vector, dtype=np.float64)).astype(np.float32)
+
+
+def _terms(entry: MemoryEntry) -> dict[str, float]:
+    """What the lexical part sees: tags count as text, a turn is also found by the day it was said."""
+    if entry.content_type == "turn":
+        return document_terms(f"{entry.timestamp:%d %B %Y}\n{_SPEAKER.sub('', entry.content)}")
+    return document_terms("\n".join([entry.content, *entry.topic_tags]))
+
+
+def read_entry(document: bytes, score: float | None = None) -> MemoryEntry:
+    """The stored entry, a new object on every call."""
+    if score is not None:
+        # Part of the document while it is parsed: assigning it to a model afterwards costs as much as parsing it.
+        document = b'%b,"score":%a}' % (document[:-1], score)
+    return MemoryEntry.model_validate_json(document)
+
+
+_Session = list[tuple[int, int]]
+"""The turns of one session in order: their sequence numbers and rows."""
+
+
+def _around(session: _Session, place: int) -> list[int]:
+    """Places whose words depend on what stands at ``place``."""
+    return [near for near in range(place - max(CONTEXT), place - min(CONTEXT) + 1) if 0 <= near < len(session)]
+
+
+@dataclass(slots=True)
+class _Posting:
+    """Rows that hold a term in ascending order, its weight in each, and how many hold it in their own text."""
+
+    rows: array[int]
+    weights: array[float]
+    containing: int = 0
+
+    def add(self, row: int, weight: float) -> None:
+        place = len(self.rows)
+        if place and self.rows[-1] >= row:
+            place = bisect.bisect_left(self.rows, row)
+            if self.rows[place] == row:
+                self.weights[place] += weight
+                return
+        self.rows.insert(place, row)
+        self.weights.insert(place, weight)
+
+
+class Shelf:
+    """Columns of one kind of entry; see the module. ``talk``: turns, which are found by the turns around them too."""
+
+    def __init__(self, *, talk: bool) -> None:
+        self._talk = talk
+        self.rows: dict[str, int] = {}
+        self._dimensions = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._documents: list[bytes | None] = []
+        self.ids: list[str] = []
+        self._vectors = array("f")
+        self._lengths = array("f")
+        self._timestamps = array("d")
+        self._importance = array("f")
+        self._kinds = array("B")
+        self._alive = array("B")
+        self._held: set[ContentType] = set()
+        self._postings: dict[str, _Posting] = {}
+        self._vocabulary = Vocabulary()
+        self._tagged: dict[str, set[int]] = {}
+        self._sessions: dict[str, _Session] = {}
+        self._unnumbered: dict[str, set[int]] = {}
+        self._total_length = 0.0
+
+    def documents(self) -> Iterable[bytes]:
+        return (document for document in self._documents if document is not None)
+
+    def document(self, memory_id: str) -> bytes | None:
+        row = self.rows.get(memory_id)
+        return None if row is None else self._documents[row]
+
+    def append(self, prepared: Prepared) -> None:
+        """Add a row, and its words to the turns around it."""
+        entry, row = prepared.entry, self._add_row(prepared)
+        if not self._talk:
+            return
+        if entry.sequence is None:
+            self._unnumbered.setdefault(entry.session_id, set()).add(row)
+            return
+        session = self._sessions.setdefault(entry.session_id, [])
+        place = bisect.bisect_left(session, (entry.sequence, row))
+        session.insert(place, (entry.sequence, row))
+        self._add_context(session, place)
+        if place == len(session) - 1:
+            for distance, share in CONTEXT.items():
+                if 0 < distance <= place:
+                    self._add_terms(session[place - distance][1], prepared.terms, share)
+        else:
+            self._refresh(session, [near for near in _around(session, place) if near != place])
+
+    def remove(self, memory_id: str) -> bool:
+        row = self.rows.get(memory_id)
+        if row is None:
+            return False
+        entry = self._bury(row)
+        if self._talk and entry.sequence is None:
+            self._unnumbered[entry.session_id].discard(row)
+        elif self._talk and entry.sequence is not None:
+            session = self._sessions[entry.session_id]
+            place = bisect.bisect_left(session, (entry.sequence, row))
+            del session[place]
+            self._refresh(session, _around(session, place))
+        self._rebuild_if_mostly_dead()
+        return True
+
+    def remove_session(self, session_id: str) -> list[str]:
+        """Remove all rows of one session and return their ids."""
+        rows = [row for _, row in self._sessions.pop(session_id, [])]
+        rows += self._unnumbered.pop(session_id, set())
+        removed = [self._bury(row).id for row in rows]
+        self._rebuild_if_mostly_dead()
+        return removed
+
+    def _add_row(self, prepared: Prepared) -> int:
+        entry, row = prepared.entry, len(self._documents)
+        self.rows[entry.id] = row
+        self._documents.append(prepared.document)
+        self.ids.append(entry.id)
+        self._append_vector(prepared.vector)
+        self._lengths.append(0.0)
+        self._timestamps.append(entry.timestamp.timestamp())
+        self._importance.append(entry.importance_score)
+        self._kinds.append(KINDS.index(entry.content_type))
+        self._held.add(entry.content_type)
+        self._alive.append(1)
+        self._add_terms(row, prepared.terms)
+        for term in prepared.terms:
+            self._postings[term].containing += 1
+        for tag in entry.topic_tags:
+            self._tagged.setdefault(tag, set()).add(row)
+        return row
+
+    def _append_vector(self, vector: NDArray[np.float32]) -> None:
+        if vector.size and not self._dimensions:
+            # The first vector tells the dimensions; rows before it have none, which counts as zero.
+            self._dimensions = vector.size
+            self._vectors = array("f", bytes(4 * vector.size * (len(self._documents) - 1)))
+        self._vectors.frombytes(vector.tobytes() if vector.size else bytes(4 * self._dimensions))
+
+    def _add_terms(self, row: int, terms: dict[str, float], share: float = 1.0) -> None:
+        for term, weight in terms.items():
+            posting = self._postings.get(term)
+            if posting is None:
+                posting = self._postings[term] = _Posting(array("q"), array("f"))
+                self._vocabulary.add(term)
+            posting.add(row, share * weight)
+        length = share * sum(terms.values())
+        self._lengths[row] += length
+        self._total_length += length
+
+    def _add_context(self, session: _Session, place: int) -> None:
+        """Add the words of the turns around ``place`` to the turn there."""
+        for distance, share in CONTEXT.items():
+            if 0 <= place + distance < len(session):
+                neighbour = self.read(session[place + distance][1])
+                self._add_terms(session[place][1], _terms(neighbour), share)
+
+    def _refresh(self, session: _Session, places: Sequence[int]) -> None:
+        """Index turns anew whose surroundings have changed."""
+        for place in places:
+            sequence, row = session[place]
+            vector = self._vector_rows()[row].copy()
+            entry = self._bury(row)
+            session[place] = sequence, self._add_row(Prepared(entry, _serialise(entry), vector, _terms(entry)))
+        for place in places:
+            self._add_context(session, place)
+
+    def _bury(self, row: int) -> MemoryEntry:
+        """Take the row out of everything but the columns, and return its entry."""
+        entry = self.read(row)
+        del self.rows[entry.id]
+        for term in _terms(entry):
+            self._postings[term].containing -= 1
+        for tag in entry.topic_tags:
+            self._tagged[tag].discard(row)
+        self._total_length -= self._lengths[row]
+        self._documents[row] = None
+        self._alive[row] = 0
+        return entry
+
+    def read(self, row: int, score: float | None = None) -> MemoryEntry:
+        document = self._documents[row]
+        assert document is not None, "a dead row is in no session, under no id and found by no search"
+        return read_entry(document, score)
+
+    def _rebuild_if_mostly_dead(self) -> None:
+        """Append the living rows anew, so that space and time follow what is stored, not what was ever stored."""
+        if len(self._documents) - len(self.rows) <= max(SMALLEST_REBUILD, len(self.rows)):
+            return
+        vectors = self._vector_rows().copy()
+        living = [(vectors[row], document) for row, document in enumerate(self._documents) if document is not None]
+        self.rows = {}
+        self._reset()
+        for vector, document in living:
+            entry = read_entry(document)
+            self.append(Prepared(entry, document, vector, _terms(entry)))
+
+    def _vector_rows(self) -> NDArray[np.float32]:
+        return np.frombuffer(self._vectors, np.float32).reshape(len(self._documents), self._dimensions)
+
+    def _cosine(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        if not self._dimensions:
+            return np.zeros(len(self._documents), np.float32)
+        cosine: NDArray[np.float32] = self._vector_rows() @ vector
+        return cosine
+
+    def _exact_cosine(self, rows: NDArray[np.intp], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        if not self._dimensions:
+            return np.zeros(len(rows), np.float32)
+        # A matrix product sums the rows of a block in different orders; this sums every row alike.
+        cosine: NDArray[np.float32] = np.einsum("ij,j->i", self._vector_rows()[rows], vector)
+        return cosine
+
+    def search(self, query: Query) -> list[tuple[float, int]]:
+        """Scores and rows of the best, at most as many as the query considers."""
+        if not self.rows:
+            return []
+        # The arrays' buffers must be let go before the next append: these views live no longer than this call.
+        cosine = self._cosine(query.vector)
+        importance = np.frombuffer(self._importance, np.float32)
+        timestamps = np.frombuffer(self._timestamps, np.float64)
+        excluded = self._excluded(query)
+        if excluded is not None:
+            cosine[excluded] = -np.inf
+        if query.text is None:
+            ranked = _ranking.rank_by_cosine(
+                cosine,
+                lambda rows: self._exact_cosine(rows, query.vector),
+                importance,
+                timestamps,
+                threshold=query.threshold,
+                weights=query.weights,
+                now=query.now,
+                limit=query.consider,
+            )
+        else:
+            lexical, possible = self._bm25(query.text)
+            if excluded is not None:
+                lexical[excluded] = 0
+            ranked = _ranking.rank_hybrid(
+                cosine,
+                lambda rows: self._exact_cosine(rows, query.vector),
+                lexical,
+                importance,
+                timestamps,
+                threshold=query.threshold,
+                lexical_floor=_ranking.lexical_floor(possible),
+                weights=query.weights,
+                limit=query.consider,
+            )
+        return list(zip(ranked.scores.tolist(), ranked.positions.tolist(), strict=True))
+
+    def importance_and_time(self, row: int) -> tuple[float, float]:
+        return self._importance[row], self._timestamps[row]
+
+    def _excluded(self, query: Query) -> NDArray[np.bool_] | None:
+        """True for dead rows and for those that the filters leave out; None when there are none."""
+        excluded = None
+        if len(self.rows) < len(self._documents):
+            excluded = np.frombuffer(self._alive, np.uint8) == 0
+        if query.content_types is not None and not self._held.issubset(query.content_types):
+            kinds = [KINDS.index(kind) for kind in query.content_types]
+            other = ~np.isin(np.frombuffer(self._kinds, np.uint8), kinds)
+            excluded = other if excluded is None else excluded | other
+        if query.tags is not None:
+            untagged = np.ones(len(self._documents), bool)
+            untagged[list(set().union(*(self._tagged.get(tag, set()) for tag in query.tags)))] = False
+            excluded = untagged if excluded is None else excluded | untagged
+        return excluded
+
+    def _bm25(self, text: str) -> tuple[NDArray[np.float32], float]:
+        """BM25 of every row, and the score of a row that would hold every term of the query once.
+
+        A query term counts once in a row, by itself or by the term there most like it.
+        """
+        scores = np.zeros(len(self._documents), np.float32)
+        norm = _ranking.bm25_norm(np.frombuffer(self._lengths, np.float32), self._total_length / len(self.rows))
+        possible = 0.0
+        for term, weight in query_terms(text, generic_words=self._talk).items():
+            possible += weight * self._idf(self._postings.get(term))
+            variants = {term: 1.0} | self._vocabulary.similar(term)
+            best = np.zeros_like(scores) if len(variants) > 1 else scores
+            for variant, likeness in variants.items():
+                posting = self._postings.get(variant)
+                if posting is not None and posting.containing:
+                    rows, matched = self._matches(posting, norm)
+                    matched *= weight * likeness
+                    best[rows] = np.maximum(best[rows], matched) if best is not scores else best[rows] + matched
+            if best is not scores:
+                scores += best
+        return scores, possible
+
+    def _matches(self, posting: _Posting, norm: _ranking.Floats) -> tuple[NDArray[np.int64], _ranking.Floats]:
+        """Rows that hold the term, and what it adds to each."""
+        rows = np.frombuffer(posting.rows, np.int64)
+        return rows, self._idf(posting) * _ranking.bm25_term(np.frombuffer(posting.weights, np.float32), norm[rows])
+
+    def _idf(self, posting: _Posting | None) -> float:
+        return _ranking.inverse_document_frequency(posting.containing if posting else 0, len(self.rows))
