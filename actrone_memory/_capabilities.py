@@ -160,8 +160,12 @@ class ColdTier:
                     tags=tags,
                 )
             most = consider if tags is None else EVERYTHING
-            found = await self.store.search(agent_id, vector, threshold, most, content_types, query_text)
-        unique = {entry.id: entry for entry in reversed(found) if _may_return(entry, agent_id, tags)}
+            while True:
+                found = await self.store.search(agent_id, vector, threshold, most, content_types, query_text)
+                unique = {entry.id: entry for entry in reversed(found) if _may_return(entry, agent_id, tags)}
+                if len(unique) >= consider or len(found) < most or most >= EVERYTHING:
+                    break
+                most *= 2  # what may not be returned took the places of what may
         entries = [entry.model_copy(update={"embedding": None}) for entry in reversed(unique.values())][:consider]
         return Page(entries[:limit], [entry.id for entry in entries])
 
@@ -247,7 +251,7 @@ class ColdTier:
             raise ConfigurationError(
                 f"The store was filled with the embedder {stored.name!r} ({stored.dimensions} dimensions), this "
                 f"manager uses {self._embedder.name!r} ({self._embedder.dimensions}): their vectors cannot be "
-                "compared. Use the first one again, or store the memories anew (reindex).",
+                "compared. Use the first one again, or fill a new store with this one (a reindex).",
                 {"stored": stored._asdict(), "configured": self._embedder._asdict()},
             )
 

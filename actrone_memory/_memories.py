@@ -10,6 +10,7 @@ from actrone_memory import _validation
 from actrone_memory._capabilities import ColdTier
 from actrone_memory._embedding import embed_all
 from actrone_memory._ids import memory_id
+from actrone_memory._turnstile import Queues
 from actrone_memory.errors import MemoryNotFoundError
 from actrone_memory.models import MemoryEntry, Sensitivity
 from actrone_memory.protocols import Embedder, ExtractedFact, FactExtractor
@@ -22,6 +23,7 @@ class MemoryWriter:
 
     def __init__(self, cold: ColdTier, embedder: Embedder) -> None:
         self._cold, self._embedder = cold, embedder
+        self._queues = Queues()
 
     async def owned(self, agent_id: str, wanted_id: str) -> MemoryEntry:
         """The agent's entry of this id.
@@ -37,18 +39,33 @@ class MemoryWriter:
     async def write(self, entry: MemoryEntry, supersedes: str | None) -> None:
         """Store ``entry`` with its embedding, and mark what it replaces, in one step.
 
+        What was replaced already stands for the memory that holds in its place now.
+
         Raises:
             MemoryNotFoundError: ``supersedes`` is no entry of the agent; nothing was written.
         """
-        while True:
-            epoch = await self._cold.erasure_epoch(entry.agent_id)
-            batch = [await self._merged(entry)]
-            if supersedes is not None and supersedes != entry.id:
-                replaced = await self.owned(entry.agent_id, supersedes)
-                batch.append(replaced.model_copy(update={"superseded_by": entry.id}))
-            if await self._cold.upsert_many(batch, epoch=epoch):
-                return
-            logger.debug("An erasure overtook a write for %r; writing again", entry.agent_id)
+        async with self._queues.turn(entry.id if supersedes is None else entry.agent_id):
+            while True:
+                epoch = await self._cold.erasure_epoch(entry.agent_id)
+                batch = [await self._merged(entry)]
+                if supersedes is not None:
+                    replaced = await self._in_force(await self.owned(entry.agent_id, supersedes))
+                    if replaced.id != entry.id:
+                        batch.append(replaced.model_copy(update={"superseded_by": entry.id}))
+                if await self._cold.upsert_many(batch, epoch=epoch):
+                    return
+                logger.debug("An erasure overtook a write for %r; writing again", entry.agent_id)
+
+    async def _in_force(self, entry: MemoryEntry) -> MemoryEntry:
+        """The end of the line of replacements that begins with ``entry``, as far as it is still stored."""
+        seen = {entry.id}
+        while entry.superseded_by is not None and entry.superseded_by not in seen:
+            later = await self._cold.get(entry.agent_id, entry.superseded_by)
+            if later is None:
+                break
+            seen.add(later.id)
+            entry = later
+        return entry
 
     async def write_all(self, entries: Sequence[MemoryEntry], epoch: int) -> list[str]:
         """Embed and store the entries of one agent, each text once; the ids, [] after an erasure since ``epoch``."""
@@ -60,8 +77,10 @@ class MemoryWriter:
         vectors = await embed_all(self._embedder, [entry.content for entry in unique.values()])
         for entry, vector in zip(unique.values(), vectors, strict=True):
             entry.embedding = vector
-        merged = [await self._merged(entry) for entry in unique.values()]
-        return list(unique) if await self._cold.upsert_many(merged, epoch=epoch) else []
+            async with self._queues.turn(entry.id):
+                if not await self._cold.upsert_many([await self._merged(entry)], epoch=epoch):
+                    return []
+        return list(unique)
 
     async def _merged(self, entry: MemoryEntry) -> MemoryEntry:
         """``entry`` with the tags and the type of an earlier memory of the same text.

@@ -1,9 +1,12 @@
-"""Fair use of an event loop: a burst of queries computes one by one, with the loop's other work in between."""
+"""Who goes first: queries that share an event loop, and writes that share a memory."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
 
 
 class Turnstile:
@@ -35,3 +38,32 @@ class Turnstile:
             lock, callers = self._inside.pop(loop)
             if callers > 1:
                 self._inside[loop] = lock, callers - 1
+
+
+class Queues:
+    """One queue for each key: those who share it pass one after the other, on whatever loop or thread they are."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._last: dict[str, Future[None]] = {}
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        """Wait for those who came before, and keep those who come after waiting."""
+        mine: Future[None] = Future()
+        with self._guard:
+            before = self._last.get(key)
+            self._last[key] = mine
+        try:
+            if before is not None:
+                await asyncio.shield(asyncio.wrap_future(before))
+            yield
+        finally:
+            with self._guard:
+                if self._last[key] is mine:
+                    del self._last[key]
+            # Whoever gave up waiting must not let the next one past those who still work.
+            if before is None or before.done():
+                mine.set_result(None)
+            else:
+                before.add_done_callback(lambda _: mine.set_result(None))

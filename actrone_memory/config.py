@@ -36,6 +36,9 @@ Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
+MAX_DIMENSIONS = 65_536
+"""More buckets than any vocabulary needs, few enough for a vector to fit into memory."""
+
 _warned_variables: set[str] = set()
 
 
@@ -62,7 +65,7 @@ class MemoryConfig(BaseSettings):
     openai_api_key: SecretStr | None = None
     embedding_model: Name = "text-embedding-3-small"
     embedding_dimensions: Count = 1536
-    hashing_dimensions: Count = 256
+    hashing_dimensions: Annotated[int, Field(ge=1, le=MAX_DIMENSIONS)] = 256
     embedding_cache_ttl_seconds: Count = 604800
     summarisation_model: Name = "gpt-4o-mini"
 
@@ -117,6 +120,9 @@ class MemoryConfig(BaseSettings):
         """The usual sources, after a look at the names they bring: see the class."""
         if isinstance(init_settings, InitSettingsSource):
             _refuse_unknown_keywords(init_settings.init_kwargs, cls.model_fields)
+            for name, value in init_settings.init_kwargs.items():
+                if isinstance(value, bool) and cls.model_fields[name].annotation is not bool:
+                    raise ConfigurationError(f"{name} is no switch; {value} is no value for it.", {"setting": name})
         dotenv = dotenv_settings.env_vars if isinstance(dotenv_settings, DotEnvSettingsSource) else {}
         _warn_of_unknown_variables([*os.environ, *dotenv], cls.model_fields)
         return init_settings, env_settings, dotenv_settings, file_secret_settings

@@ -79,7 +79,8 @@ class StoreConnectionError(ActroneMemoryError):
 
     def __init__(self, store: str, cause: BaseException, details: dict[str, Any] | None = None) -> None:
         super().__init__(
-            f"The store {store} failed: {type(cause).__name__}: {cause}",
+            f"The store {store} failed: {type(cause).__name__}{f': {cause}' if str(cause) else ''}. "
+            "Check that it runs and can be reached; the cause is in `.cause`.",
             code="store_connection",
             details={"store": store, "cause": repr(cause), **(details or {})},
         )

@@ -212,8 +212,9 @@ class MemoryManager:
         """Store one fact and return its id; it is found from the next call on.
 
         The same text again (whatever its case, width or spacing) refreshes the memory and returns the same id: newest
-        time, importance, source and sensitivity, all tags. ``supersedes`` names the memory that this one replaces;
-        the old one no longer comes back, except from ``list_memories(include_superseded=True)``.
+        time, importance, source and sensitivity, all tags. ``supersedes`` names the memory that this one replaces, or
+        one that was replaced before: then what holds in its place now is replaced. The old one no longer comes back,
+        except from ``list_memories(include_superseded=True)``.
 
         Args:
             importance: in [0, 1]; of equally relevant memories the more important comes first.
@@ -257,7 +258,7 @@ class MemoryManager:
         """The agent's memories that match ``query``, best first, each with its ``score``.
 
         Archived turns are left out unless ``content_types`` asks for them. With ``tags``, a memory must carry at
-        least one of them.
+        least one of them, letter by letter; an empty list lets nothing through.
         """
         self._check_agent(agent_id)
         query = _validation.filled_text(query, "query")

@@ -219,6 +219,18 @@ class L1StoreConformance:
 
         asyncio.run(check())
 
+    def test_a_message_of_a_million_characters_comes_back_whole(self) -> None:
+        async def check() -> None:
+            store = await self.make_store(50)
+            long = ("0123456789\r\n\t " * 72_000)[:1_000_000]
+            await store.append_turn("a", "s", Turn(session_id="s", user_message=long, assistant_message=long[::-1]))
+            (read,) = await store.get_recent_turns("a", "s")
+            assert read.user_message == long
+            assert read.assistant_message == long[::-1]
+            await store.close()
+
+        asyncio.run(check())
+
     def test_a_record_with_nothing_before_it_is_kept(self) -> None:
         async def check() -> None:
             store = await self.make_store(50)
@@ -626,6 +638,29 @@ class L2StoreConformance:
 
         asyncio.run(check())
 
+    def test_a_large_limit_is_honoured(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            for i in range(1_100):
+                await store.upsert(_entry("a", str(i), [1.0, i / 2_000, 0.0]))
+            found = await store.search("a", [1.0, 0.0, 0.0], -1.0, 1_000_000)
+            assert _contents(found) == [str(i) for i in range(1_100)]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_content_of_a_million_characters_comes_back_whole(self) -> None:
+        async def check() -> None:
+            store = await self.make_store()
+            long = ("lorem ipsum\r\n\t " * 72_000)[:1_000_000]
+            await store.upsert(_entry("a", long, [1.0, 0.0, 0.0], topic_tags=["b", "a", "C"]))
+            (read,) = await store.search("a", [1.0, 0.0, 0.0], 0.5)
+            assert read.content == long
+            assert read.topic_tags == ["b", "a", "C"]
+            await store.close()
+
+        asyncio.run(check())
+
     def test_content_types_filter(self) -> None:
         async def check() -> None:
             store = await self.make_store()
@@ -975,7 +1010,16 @@ class L2StoreConformance:
 class EmbedderConformance:
     """The contract of an `Embedder`."""
 
-    TEXTS = ("Unit tests run with Vitest.", "数据库迁移", "тесты и код", "🚀", "x" * 20_000, "a\nb\tc", "")
+    TEXTS = (
+        "Unit tests run with Vitest.",
+        "数据库迁移",
+        "тесты и код",
+        "🚀",
+        "x" * 20_000,
+        "word " * 8_000,
+        "a\nb\tc",
+        "",
+    )
 
     def make_embedder(self) -> Embedder:
         """The embedder under test."""
@@ -998,6 +1042,23 @@ class EmbedderConformance:
             assert await embedder.embed_batch([]) == []
 
         asyncio.run(check())
+
+    def test_a_large_batch_gives_each_text_its_own_vector(self) -> None:
+        async def check() -> None:
+            embedder = self.make_embedder()
+            texts = [f"rule number {i} about module {i * 7}" for i in range(300)]
+            batch = await embedder.embed_batch(texts)
+            assert len(batch) == len(texts)
+            for place in (0, 1, 99, 100, 101, 255, 256, 299):
+                assert batch[place] == pytest.approx(await embedder.embed(texts[place]), abs=1e-4), place
+
+        asyncio.run(check())
+
+    def test_texts_in_other_scripts_have_vectors_of_their_own(self) -> None:
+        embedder = self.make_embedder()
+        vectors = asyncio.run(embedder.embed_batch(["数据库迁移", "用户界面", "тесты", "الاختبارات"]))
+        assert all(any(vector) for vector in vectors)
+        assert all(a != b for i, a in enumerate(vectors) for b in vectors[:i])
 
     def test_the_same_text_has_the_same_vector_in_another_instance_and_another_loop(self) -> None:
         first, second = self.make_embedder(), self.make_embedder()

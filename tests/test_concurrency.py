@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 import time
 import weakref
@@ -198,3 +199,28 @@ def test_a_manager_keeps_no_event_loop_that_has_ended() -> None:
     gc.collect()
     assert ended() is None
     asyncio.run(memory.close())
+
+
+def test_the_same_fact_told_by_many_threads_keeps_every_tag() -> None:
+    memory = asyncio.run(MemoryManager.create())
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for round_ in range(15):
+            threads = [
+                threading.Thread(
+                    target=lambda i=i, r=round_: asyncio.run(
+                        memory.inject_memory(f"agent{r}", "same fact", topic_tags=[f"tag{i}"])
+                    )
+                )
+                for i in range(8)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            (entry,) = asyncio.run(memory.list_memories(f"agent{round_}"))
+            assert len(entry.topic_tags) == 8
+    finally:
+        sys.setswitchinterval(before)
+        asyncio.run(memory.close())

@@ -203,3 +203,10 @@ async def test_a_part_that_lacks_a_method_is_refused_at_the_start() -> None:
         await MemoryManager.create(summariser=object())  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=r"subclass of actrone_memory\.Embedder"):
         await MemoryManager.create(embedder=object())  # type: ignore[arg-type]
+
+
+async def test_a_long_line_of_old_versions_hides_no_living_memory(plain: MemoryManager) -> None:
+    current = await plain.inject_memory("a", "The port number is 0.")
+    for i in range(1, 40):
+        current = await plain.inject_memory("a", f"The port number is {i}.", supersedes=current)
+    assert [m.content for m in await plain.search_memories("a", "port number", 3)] == ["The port number is 39."]

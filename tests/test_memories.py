@@ -249,3 +249,12 @@ async def test_recency_breaks_ties_and_does_not_bury_an_old_rule(memory: MemoryM
     first, second, *_ = await memory.search_memories("a", "Conventional Commits messages")
     assert [first.id, second.id] == ["twin", rule]
     await memory.close()
+
+
+async def test_superseding_an_old_version_replaces_what_holds_in_its_place(memory: MemoryManager) -> None:
+    first = await memory.inject_memory("a", "Port is 1.")
+    second = await memory.inject_memory("a", "Port is 2.", supersedes=first)
+    third = await memory.inject_memory("a", "Port is 3.", supersedes=first)
+    assert [m.content for m in await memory.list_memories("a")] == ["Port is 3."]
+    history = {m.id: m.superseded_by for m in await memory.list_memories("a", include_superseded=True)}
+    assert history == {first: second, second: third, third: None}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from actrone_memory import _validation
 from actrone_memory._lexical import document_terms
+from actrone_memory.config import MAX_DIMENSIONS
 from actrone_memory.errors import ConfigurationError
 from actrone_memory.protocols import Embedder
 
@@ -31,13 +32,13 @@ class HashingEmbedder(Embedder):
     It knows no synonyms. Text without words has the zero vector.
 
     Raises:
-        ConfigurationError: ``dimensions`` is not an integer of at least 1.
+        ConfigurationError: ``dimensions`` is not an integer from 1 to 65,536.
     """
 
     def __init__(self, dimensions: int = 256) -> None:
-        if isinstance(dimensions, bool) or not isinstance(dimensions, int) or dimensions < 1:
+        if isinstance(dimensions, bool) or not isinstance(dimensions, int) or not 1 <= dimensions <= MAX_DIMENSIONS:
             raise ConfigurationError(
-                f"HashingEmbedder needs at least 1 dimension, got {_validation.shown(dimensions)}.",
+                f"HashingEmbedder takes 1 to {MAX_DIMENSIONS:,} dimensions, got {_validation.shown(dimensions)}.",
                 {"setting": "hashing_dimensions"},
             )
         self._dimensions = dimensions
