@@ -141,9 +141,11 @@ class Shelf:
         self._total_length = 0.0
 
     def documents(self) -> Iterable[bytes]:
+        """All entries as stored, in the order of their rows."""
         return (document for document in self._documents if document is not None)
 
     def document(self, memory_id: str) -> bytes | None:
+        """The entry of this id as stored; None when there is none."""
         row = self.rows.get(memory_id)
         return None if row is None else self._documents[row]
 
@@ -167,6 +169,7 @@ class Shelf:
             self._refresh(session, [near for near in _around(session, place) if near != place])
 
     def remove(self, memory_id: str) -> bool:
+        """Remove one entry and its words from the turns around it; False when there is none."""
         row = self.rows.get(memory_id)
         if row is None:
             return False
@@ -257,6 +260,7 @@ class Shelf:
         return entry
 
     def read(self, row: int, score: float | None = None) -> MemoryEntry:
+        """The entry in a living row, a new object."""
         document = self._documents[row]
         assert document is not None, "a dead row is in no session, under no id and found by no search"
         return read_entry(document, score)
@@ -329,6 +333,7 @@ class Shelf:
         return list(zip(ranked.scores.tolist(), ranked.positions.tolist(), strict=True))
 
     def importance_and_time(self, row: int) -> tuple[float, float]:
+        """What decides between rows of one score."""
         return self._importance[row], self._timestamps[row]
 
     def _excluded(self, query: Query) -> NDArray[np.bool_] | None:
