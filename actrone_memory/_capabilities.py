@@ -367,5 +367,6 @@ class _ErasureBarrier:
             self._epochs[agent_id] = self._epochs.get(agent_id, 0) + 1
             running = list(self._writes.get(agent_id, ()))
         for write in running:
-            await asyncio.wrap_future(write)
+            # Shielded: an erasure that is cancelled while it waits must not cancel what the writer will report.
+            await asyncio.shield(asyncio.wrap_future(write))
         yield

@@ -210,3 +210,21 @@ async def test_a_long_line_of_old_versions_hides_no_living_memory(plain: MemoryM
     for i in range(1, 40):
         current = await plain.inject_memory("a", f"The port number is {i}.", supersedes=current)
     assert [m.content for m in await plain.search_memories("a", "port number", 3)] == ["The port number is 39."]
+
+
+async def test_an_erasure_that_is_cancelled_while_it_waits_disturbs_no_writer() -> None:
+    class SlowToWrite(PlainL2):
+        async def upsert(self, entry: MemoryEntry) -> None:
+            writing.set()
+            await asyncio.sleep(0.1)
+            await super().upsert(entry)
+
+    writing = asyncio.Event()
+    memory = await MemoryManager.create(l1=PlainL1(), l2=SlowToWrite())
+    written = asyncio.create_task(memory.inject_memory("a", "Written all the same."))
+    await writing.wait()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(memory.erase_agent_memories("a"), 0.02)
+    await written
+    assert len(await memory.search_memories("a", "Written all the same")) == 1
+    await memory.close()
