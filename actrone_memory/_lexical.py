@@ -147,9 +147,10 @@ def _terms(text: str) -> Iterator[tuple[str, float, str]]:
 
 
 def _is_german(text: str) -> bool:
-    words = re.findall(r"[^\W\d_]+", text.casefold())
-    if re.search("[äöüß]", text.casefold()):
+    folded = text.casefold()
+    if re.search("[äöüß]", folded):
         return True
+    words = re.findall(r"[^\W\d_]+", folded)
     return sum(word in _GERMAN_MARKERS for word in words) >= max(1, _GERMAN_SHARE * len(words))
 
 
@@ -207,14 +208,14 @@ def stem(word: str, *, german: bool = False) -> str:
     """The Snowball stem of a casefolded word, in the language its script suggests; numbers and mixtures as they are."""
     if len(word) < 3 or not word.isalpha():
         return word
-    for first, last, language in _STEMMED_SCRIPTS:
-        if first <= word[0] <= last or (language == "english" and german):
-            if language == "english" and german:
-                language = "german"
-            if language == "english" and not word.isascii():
-                return word
-            return str(_stemmer(language).stemWord(word)) or word
-    return word
+    language = "german" if german else _language_of(word)
+    return str(_stemmer(language).stemWord(word)) or word if language else word
+
+
+def _language_of(word: str) -> str | None:
+    """The language whose stemmer fits the script of ``word``; None for a script, or an accented word, without one."""
+    language = next((name for first, last, name in _STEMMED_SCRIPTS if first <= word[0] <= last), None)
+    return None if language == "english" and not word.isascii() else language
 
 
 def _stemmer(language: str) -> snowball:

@@ -50,7 +50,7 @@ RECENCY_HALF_LIFE_SECONDS = 30 * 24 * 3600.0
 
 BM25_K1 = 0.9
 BM25_B = 0.6
-"""Short texts of uneven length: less length normalisation than the usual 0.75 (measured: +.02 R@5)."""
+"""Short texts of uneven length. On the development conversations 0.6 finds .006 more of the evidence than 0.4."""
 
 SMALLEST_COLLECTION = 24
 """Below this many memories idf is computed as if there were so many, or one or two memories could never be found."""
