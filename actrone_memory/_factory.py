@@ -131,5 +131,7 @@ def _check_embedder(embedder: object) -> None:
         _validation.positive_integer(embedder.dimensions, "dimensions")
         if embedder.relevance_threshold is not None:
             _validation.cosine(embedder.relevance_threshold, "relevance_threshold")
+        if embedder.background is not None:
+            _validation.background(embedder.background, "background")
     except ValidationError as error:
         raise ConfigurationError(f"embedder: {type(embedder).__name__}.{error}", {"part": "embedder"}) from None

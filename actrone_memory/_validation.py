@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar, get_args
@@ -111,6 +112,14 @@ def cosine(value: object, field: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
         raise ValidationError(field, f"must be a cosine between -1.0 and 1.0, is {shown(value)}")
     return float(value)
+
+
+def background(value: object, field: str) -> tuple[float, float]:
+    """A pair of finite numbers: a mean in [-1, 1] and a deviation above 0."""
+    match value:
+        case [float() | int() as mean, float() | int() as deviation] if -1 <= mean <= 1 and 0 < deviation < math.inf:
+            return float(mean), float(deviation)
+    raise ValidationError(field, f"must be the mean and the deviation (> 0) of a cosine, is {shown(value)}")
 
 
 def flag(value: object, field: str) -> bool:

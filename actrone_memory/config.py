@@ -61,7 +61,7 @@ class MemoryConfig(BaseSettings):
     redis_socket_connect_timeout: Seconds = 5.0
     qdrant_timeout: Seconds = 10.0
 
-    embedding_provider: Literal["openai", "local", "hashing"] = "local"
+    embedding_provider: Literal["openai", "local", "static", "hashing"] = "local"
     openai_api_key: SecretStr | None = None
     embedding_model: Name = "text-embedding-3-small"
     embedding_dimensions: Count = 1536

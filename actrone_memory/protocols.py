@@ -247,6 +247,11 @@ class Embedder(ABC):
         return None
 
     @property
+    def background(self) -> tuple[float, float] | None:
+        """Mean and standard deviation (> 0) of the cosine of unrelated texts, as measured; None: not measured."""
+        return None
+
+    @property
     def name(self) -> str:
         """Identity of the vector space. Two embedders of one name must give comparable vectors."""
         return f"{type(self).__module__}.{type(self).__qualname__}"

@@ -1081,12 +1081,14 @@ class EmbedderConformance:
         )
         assert cosine_similarity(rule, same) > cosine_similarity(rule, other)
 
-    def test_name_and_threshold_are_usable(self) -> None:
+    def test_name_threshold_and_background_are_usable(self) -> None:
         embedder = self.make_embedder()
         assert isinstance(embedder.name, str)
         assert embedder.name
         threshold = embedder.relevance_threshold
         assert threshold is None or -1 <= threshold <= 1
+        background = embedder.background
+        assert background is None or (-1 <= background[0] <= 1 and background[1] > 0)
 
     def test_many_threads_may_embed_at_once(self) -> None:
         embedder = self.make_embedder()

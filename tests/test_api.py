@@ -556,6 +556,7 @@ def test_an_embedder_is_named_after_its_class_and_unmeasured_unless_it_says_othe
             return [[1.0] for _ in texts]
 
     assert Mine().relevance_threshold is None
+    assert Mine().background is None
     assert Mine().name == f"{__name__}.{Mine.__qualname__}"
 
 

@@ -1759,6 +1759,12 @@ class HasAThresholdThatIsNoCosine(Embedding):
         return 45.0
 
 
+class HasABackgroundWithoutDeviation(Embedding):
+    @property
+    def background(self) -> tuple[float, float] | None:
+        return 0.1, 0.0
+
+
 BROKEN_EMBEDDERS: list[type] = [
     ReturnsTooShortVectors,
     ReturnsAnEmptyVectorForNoText,
@@ -1781,6 +1787,7 @@ BROKEN_EMBEDDERS: list[type] = [
     HasNoName,
     HasAnotherNameEachTime,
     HasAThresholdThatIsNoCosine,
+    HasABackgroundWithoutDeviation,
 ]
 
 
