@@ -8,6 +8,7 @@ from actrone_memory import _validation
 from actrone_memory.config import MemoryConfig
 from actrone_memory.embedders.hashing import HashingEmbedder
 from actrone_memory.embedders.openai import OpenAIEmbedder
+from actrone_memory.embedders.static import StaticEmbedder
 from actrone_memory.errors import ConfigurationError, ValidationError
 from actrone_memory.extraction import OpenAIFactExtractor
 from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
@@ -57,6 +58,8 @@ def build_embedder(config: MemoryConfig) -> Embedder:
     if config.embedding_provider == "openai" and config.openai_api_key is not None:
         key = config.openai_api_key.get_secret_value()
         return OpenAIEmbedder(key, config.embedding_model, config.embedding_dimensions)
+    if config.embedding_provider == "static":
+        return StaticEmbedder()
     if config.embedding_provider == "local" and not _local_choice_logged:
         _local_choice_logged = True
         logger.info("embedding_provider='local' uses the hashing embedder: it compares words, not meanings")

@@ -121,6 +121,14 @@ def query_terms(text: str, *, generic_words: bool) -> dict[str, float]:
     return weights
 
 
+def is_unspaced(text: str) -> bool:
+    """Whether more letters of ``text`` belong to scripts without spaces between words than to others."""
+    if text.isascii():
+        return False
+    unspaced = sum(map(len, _UNSPACED_RUN.findall(text)))
+    return 2 * unspaced > sum(character.isalpha() for character in text)
+
+
 def compose(text: str) -> str:
     """``text`` in NFKC; of a pile of marks on one letter only as many as any language puts there."""
     return text if text.isascii() else unicodedata.normalize("NFKC", _without_piled_marks(text))

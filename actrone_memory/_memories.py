@@ -8,7 +8,7 @@ from typing import get_args
 
 from actrone_memory import _validation
 from actrone_memory._capabilities import ColdTier
-from actrone_memory._embedding import embed_all
+from actrone_memory._embedding import embed_all, embedded_text
 from actrone_memory._ids import memory_id
 from actrone_memory._turnstile import Queues
 from actrone_memory.errors import MemoryNotFoundError
@@ -74,7 +74,7 @@ class MemoryWriter:
             unique.setdefault(entry.id, entry)
         if not unique:
             return []
-        vectors = await embed_all(self._embedder, [entry.content for entry in unique.values()])
+        vectors = await embed_all(self._embedder, [embedded_text(entry) for entry in unique.values()])
         for entry, vector in zip(unique.values(), vectors, strict=True):
             entry.embedding = vector
             async with self._queues.turn(entry.id):

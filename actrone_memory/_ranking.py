@@ -6,7 +6,7 @@ timestamps in seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +30,22 @@ FULL_MATCH = 0.5
 
 DENSE_WEIGHT = 0.2
 """Share of the cosine beside BM25 (weight 1) in the fused relevance."""
+
+LOWEST = 0.0
+MEANING_WEIGHT = 0.9
+"""Worth of one deviation above the background, in BM25 points."""
+
+STANDS_OUT = 1.0
+"""Deviations above the background of unrelated texts from which a cosine may admit."""
+
+STANDS_OUT_IN_STORE = 1.5
+"""Deviations above the mean cosine of the store: where all memories are near, none is nearer than by chance."""
+
+NEAREST = 4
+"""Memories that meaning alone admits at most."""
+
+SMALL_STORE = 8
+"""Below this many memories a mean over the store says nothing."""
 
 COSINE_ERROR = 1e-5
 """How far a fast matrix product of 32-bit vectors may be off; what lies so close to a limit is looked at exactly."""
@@ -64,10 +80,11 @@ class Weights(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """Positions of the admitted candidates, best first, and their scores."""
+    """Positions of the admitted candidates, best first, their scores, and what those were made of."""
 
     positions: NDArray[np.intp]
     scores: Floats
+    parts: Mapping[str, Floats] = {}
 
 
 def inverse_document_frequency(containing: int, total: int) -> float:
@@ -124,30 +141,70 @@ def rank_hybrid(
     timestamps: Floats,
     *,
     threshold: float,
+    background: tuple[float, float] | None,
     lexical_floor: float,
     weights: Weights,
     limit: int,
 ) -> Ranked:
-    """Cosine >= threshold or a lexical match admits; both together order, nudged by importance and recency.
+    """A close meaning or a lexical match admits; both together order, nudged by importance and recency.
 
+    Close is a cosine that stands out of the background, see `_standing_out`; without one, a cosine >= threshold.
     Recency is measured against the newest of the admitted, not against the clock: the same state, the same order.
     """
-    admitted = np.flatnonzero((cosine >= threshold - ROUNDING) | (lexical >= lexical_floor))
+    admitted = lexical >= lexical_floor
+    if background is None:
+        admitted |= cosine >= threshold - ROUNDING
+    else:
+        admitted[_standing_out(cosine, background)] = True
+    admitted = np.flatnonzero(admitted)
     if not admitted.size:
         return Ranked(admitted, np.empty(0))
     newest = timestamps[admitted].max()
-    words = _share_of_best(lexical[admitted])
-    closest = max(float(cosine[admitted].max()), COSINE_ERROR)
+    meaning = _Meaning.of(cosine[admitted], lexical[admitted], background)
+    relevance = lexical[admitted] + meaning.worth(cosine[admitted])
+    best = float(relevance.max())
     largest_boost = 1 + IMPORTANCE_BOOST + RECENCY_BOOST * weights.recency
-    relevance = words + DENSE_WEIGHT * np.maximum(0.0, cosine[admitted]) / closest
     rivals = np.flatnonzero(relevance * largest_boost >= _kth_largest(relevance, limit))
     near, relevance = admitted[rivals], relevance[rivals]
     recency = _recency(newest - timestamps[near])
     boost = 1 + IMPORTANCE_BOOST * importance[near] + RECENCY_BOOST * weights.recency * recency
-    first = _rivals(relevance * boost, min(limit, EXACT_PLACES), COSINE_ERROR / closest)
-    relevance[first] = words[rivals[first]] + DENSE_WEIGHT * np.maximum(0.0, exact(near[first])) / closest
-    scores = relevance * boost / ((1 + DENSE_WEIGHT) * largest_boost)
+    first = _rivals(relevance * boost, min(limit, EXACT_PLACES), meaning.error)
+    relevance[first] = lexical[near[first]] + meaning.worth(exact(near[first]))
+    scores = relevance * boost / (max(best, SMALLEST_FLOOR) * largest_boost)
     return _order(near, scores, importance, timestamps, limit)
+
+
+class _Meaning(NamedTuple):
+    """What a cosine adds to a BM25 score: ``slope x max(cosine - zero, lowest)``."""
+
+    zero: float
+    slope: float
+
+    @classmethod
+    def of(cls, cosine: Floats, lexical: Floats, background: tuple[float, float] | None) -> _Meaning:
+        if background is not None:
+            return cls(background[0], MEANING_WEIGHT / background[1])
+        best = max(float(lexical.max()), SMALLEST_FLOOR)
+        return cls(0.0, DENSE_WEIGHT * best / max(float(cosine.max()), COSINE_ERROR))
+
+    def worth(self, cosine: Floats) -> Floats:
+        worth: Floats = self.slope * np.maximum(LOWEST, cosine - self.zero)
+        return worth
+
+    @property
+    def error(self) -> float:
+        return self.slope * COSINE_ERROR
+
+
+def _standing_out(cosine: Floats, background: tuple[float, float]) -> NDArray[np.intp]:
+    """The nearest few whose cosine is far above that of unrelated texts, and above that of most of the store."""
+    count = min(NEAREST, cosine.size)
+    nearest = np.argpartition(cosine, cosine.size - count)[cosine.size - count :]
+    limit = background[0] + STANDS_OUT * background[1]
+    if cosine.size >= SMALL_STORE:
+        among = cosine[np.isfinite(cosine)]
+        limit = max(limit, float(among.mean()) + STANDS_OUT_IN_STORE * float(among.std()))
+    return nearest[cosine[nearest] >= limit]
 
 
 def _rivals(scores: Floats, limit: int, error: float) -> NDArray[np.intp]:

@@ -50,6 +50,12 @@ class Recall:
         calibrated = self._embedder.relevance_threshold
         return DEFAULT_THRESHOLD if calibrated is None else calibrated
 
+    @property
+    def _background(self) -> tuple[float, float] | None:
+        """What unrelated texts have in common for the embedder, where cosines are to be read that way."""
+        explicit = self._config.relevance_threshold is not None
+        return None if explicit or not self._config.hybrid_retrieval else self._embedder.background
+
     async def search(
         self,
         agent_id: str,
@@ -124,6 +130,7 @@ class Recall:
             request.agent_id,
             request.vector,
             self.threshold,
+            background=self._background,
             limit=limit,
             consider=max(limit, request.consider),
             content_types=types,

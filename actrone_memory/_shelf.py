@@ -16,8 +16,8 @@ from typing import NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from actrone_memory import _ranking
-from actrone_memory._lexical import document_terms, query_terms
+from actrone_memory import _ranking, _thesaurus
+from actrone_memory._lexical import document_terms, is_unspaced, query_terms
 from actrone_memory._similarity import unit
 from actrone_memory._vocabulary import Vocabulary
 from actrone_memory.models import ContentType, MemoryEntry
@@ -40,12 +40,18 @@ class Query:
     vector: NDArray[np.float32]
     text: str | None
     threshold: float
+    background: tuple[float, float] | None
     limit: int
     consider: int
     weights: _ranking.Weights
     now: float
     content_types: Sequence[ContentType] | None = None
     tags: Sequence[str] | None = None
+
+    @property
+    def has_meaning(self) -> bool:
+        """Whether cosines say anything: those of models with a measured background do not for unspaced scripts."""
+        return self.background is None or self.text is None or not is_unspaced(self.text)
 
 
 class Prepared(NamedTuple):
@@ -298,7 +304,7 @@ class Shelf:
         if not self.rows:
             return []
         # The arrays' buffers must be let go before the next append: these views live no longer than this call.
-        cosine = self._cosine(query.vector)
+        cosine = self._cosine(query.vector) if query.has_meaning else np.zeros(len(self._documents), np.float32)
         importance = np.frombuffer(self._importance, np.float32)
         timestamps = np.frombuffer(self._timestamps, np.float64)
         excluded = self._excluded(query)
@@ -326,6 +332,7 @@ class Shelf:
                 importance,
                 timestamps,
                 threshold=query.threshold,
+                background=query.background,
                 lexical_floor=_ranking.lexical_floor(possible),
                 weights=query.weights,
                 limit=query.consider,
@@ -362,6 +369,9 @@ class Shelf:
         for term, weight in query_terms(text, generic_words=self._talk).items():
             possible += weight * self._idf(self._postings.get(term))
             variants = {term: 1.0} | self._vocabulary.similar(term)
+            if not self._talk:
+                for other in _thesaurus.related(term):
+                    variants.setdefault(other, _thesaurus.RELATED_WEIGHT)
             best = np.zeros_like(scores) if len(variants) > 1 else scores
             for variant, likeness in variants.items():
                 posting = self._postings.get(variant)

@@ -17,7 +17,7 @@ from actrone_memory import _factory, _validation
 from actrone_memory._archive import Archive
 from actrone_memory._background import Work
 from actrone_memory._capabilities import ColdTier, HotTier
-from actrone_memory._embedding import embed_one
+from actrone_memory._embedding import embed_one, embedded_text
 from actrone_memory._ids import memory_id
 from actrone_memory._memories import MemoryWriter, extracted_facts, fact_entry
 from actrone_memory._recall import MEMORY_TYPES, Recall
@@ -242,7 +242,7 @@ class MemoryManager:
         if supersedes is not None:
             _validation.identifier(supersedes, "supersedes")
         await self._turnstile.pass_through()
-        entry.embedding = await embed_one(self._embedder, content)
+        entry.embedding = await embed_one(self._embedder, embedded_text(entry))
         await self._writer.write(entry, supersedes)
         return entry.id
 

@@ -171,6 +171,7 @@ class PagedSearch(Protocol):
         query_embedding: list[float],
         threshold: float,
         *,
+        background: tuple[float, float] | None = None,
         limit: int,
         consider: int,
         content_types: list[ContentType] | None = None,
