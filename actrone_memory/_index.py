@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import NamedTuple
 
-from actrone_memory._shelf import KINDS, Prepared, Query, Shelf, read_entry
+from actrone_memory._ranking import Ranked
+from actrone_memory._shelf import KINDS, Prepared, Query, Score, Shelf, read_entry
 from actrone_memory.models import ContentType, MemoryEntry
 from actrone_memory.protocols import Page
 
@@ -76,9 +78,27 @@ class AgentIndex:
         wanted = set(KINDS if query.content_types is None else query.content_types)
         shelves = [self._memories] if wanted - {"turn"} else []
         shelves += [self._turns] if "turn" in wanted else []
-        hits = [(score, shelf, row) for shelf in shelves for score, row in shelf.search(query)]
+        hits = [hit for shelf in shelves for hit in _hits(shelf, shelf.search(query))]
         if len(shelves) > 1:
-            hits.sort(key=lambda hit: (hit[0], *hit[1].importance_and_time(hit[2])), reverse=True)
+            hits.sort(key=lambda hit: (hit.score, *hit.shelf.importance_and_time(hit.row)), reverse=True)
             del hits[query.consider :]
-        best = [shelf.read(row, score) for score, shelf, row in hits[: query.limit]]
-        return Page(best, [shelf.ids[row] for _, shelf, row in hits])
+        return Page([hit.read() for hit in hits[: query.limit]], [hit.shelf.ids[hit.row] for hit in hits])
+
+
+class _Hit(NamedTuple):
+    """One row that a search found, and its place among the rows its shelf found."""
+
+    score: float
+    shelf: Shelf
+    row: int
+    ranked: Ranked
+    place: int
+
+    def read(self) -> MemoryEntry:
+        parts = {name: float(values[self.place]) for name, values in self.ranked.parts.items()}
+        return self.shelf.read(self.row, Score(self.score, parts))
+
+
+def _hits(shelf: Shelf, ranked: Ranked) -> list[_Hit]:
+    found = zip(ranked.scores.tolist(), ranked.positions.tolist(), strict=True)
+    return [_Hit(score, shelf, row, ranked, place) for place, (score, row) in enumerate(found)]

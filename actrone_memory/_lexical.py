@@ -13,6 +13,8 @@ from functools import lru_cache
 
 from snowballstemmer import stemmer as snowball
 
+from actrone_memory._wordpieces import telling
+
 IDENTIFIER_WEIGHT = 0.5
 """A whole identifier beside its parts: enough to put an exact name first, too little to drown its parts."""
 
@@ -111,12 +113,12 @@ def document_terms(text: str) -> dict[str, float]:
 def query_terms(text: str, *, generic_words: bool) -> dict[str, float]:
     """Terms of a query, each with the weight of its best occurrence: saying a word twice asks for it once.
 
-    Without ``generic_words`` the words that any task is worded with count little.
+    Without ``generic_words`` the words that any task is worded with count little, and others as much as they tell.
     """
     weights: dict[str, float] = {}
     for term, weight, word in _terms(text):
-        if not generic_words and word in GENERIC_WORDS:
-            weight *= GENERIC_WEIGHT
+        if not generic_words:
+            weight *= GENERIC_WEIGHT if word in GENERIC_WORDS else telling(word)
         weights[term] = max(weights.get(term, 0.0), weight)
     return weights
 

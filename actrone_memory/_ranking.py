@@ -7,6 +7,7 @@ timestamps in seconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating]
 ExactCosine = Callable[[NDArray[np.intp]], Floats]
 """The cosines of some rows, the same for the same vector in whatever row it stands."""
+
+Background = tuple[float, float]
+"""Mean and deviation of the cosine of unrelated texts; see `Embedder.background`."""
 
 DEFAULT_THRESHOLD = 0.3
 """Cosine that admits a memory when neither the settings nor the embedder name one."""
@@ -31,21 +35,23 @@ FULL_MATCH = 0.5
 DENSE_WEIGHT = 0.2
 """Share of the cosine beside BM25 (weight 1) in the fused relevance."""
 
-LOWEST = 0.0
 MEANING_WEIGHT = 0.9
-"""Worth of one deviation above the background, in BM25 points."""
+"""Worth of one deviation of the cosine, in BM25 points, where the embedder's background is known."""
 
-STANDS_OUT = 1.0
-"""Deviations above the background of unrelated texts from which a cosine may admit."""
+WORTHLESS = 0.5
+"""Deviations below the background from which a cosine is worth nothing: further down it says no more."""
 
-STANDS_OUT_IN_STORE = 1.5
-"""Deviations above the mean cosine of the store: where all memories are near, none is nearer than by chance."""
+STANDS_OUT = 0.7
+"""Deviations above the background from which meaning alone may admit."""
+
+STANDS_OUT_IN_STORE = 1.2
+"""The same above the mean cosine of the store: where a query is near to everything, nothing is meant."""
 
 NEAREST = 4
-"""Memories that meaning alone admits at most."""
+"""Memories that meaning alone admits at most: the more, the more of them are wrong."""
 
 SMALL_STORE = 8
-"""Below this many memories a mean over the store says nothing."""
+"""With fewer memories than this their mean and deviation say nothing."""
 
 COSINE_ERROR = 1e-5
 """How far a fast matrix product of 32-bit vectors may be off; what lies so close to a limit is looked at exactly."""
@@ -80,11 +86,14 @@ class Weights(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """Positions of the admitted candidates, best first, their scores, and what those were made of."""
+    """Positions of the admitted candidates, best first, their scores, and what each score was made of."""
 
     positions: NDArray[np.intp]
     scores: Floats
-    parts: Mapping[str, Floats] = {}
+    parts: Mapping[str, Floats] = MappingProxyType({})
+
+
+NOTHING = Ranked(np.empty(0, np.intp), np.empty(0))
 
 
 def inverse_document_frequency(containing: int, total: int) -> float:
@@ -126,11 +135,13 @@ def rank_by_cosine(
     near = np.flatnonzero(cosine >= threshold - COSINE_ERROR)
     doubtful = np.flatnonzero(cosine[near] < threshold + COSINE_ERROR)
     near = np.delete(near, doubtful[exact(near[doubtful]) < threshold - ROUNDING])
+    meaning = weights.relevance * cosine[near]
     recency = weights.recency * _recency(np.maximum(0.0, now - timestamps[near]))
-    scores = weights.relevance * cosine[near] + recency
-    first = _rivals(scores, min(limit, EXACT_PLACES), COSINE_ERROR)
-    scores[first] = weights.relevance * exact(near[first]) + recency[first]
-    return _order(near, scores, importance, timestamps, limit)
+    first = _rivals(meaning + recency, min(limit, EXACT_PLACES), COSINE_ERROR)
+    meaning[first] = weights.relevance * exact(near[first])
+    scores = meaning + recency
+    order = _order(near, scores, importance, timestamps, limit)
+    return Ranked(near[order], scores[order], {"meaning": meaning[order], "recency": recency[order]})
 
 
 def rank_hybrid(
@@ -141,7 +152,7 @@ def rank_hybrid(
     timestamps: Floats,
     *,
     threshold: float,
-    background: tuple[float, float] | None,
+    background: Background | None,
     lexical_floor: float,
     weights: Weights,
     limit: int,
@@ -151,60 +162,79 @@ def rank_hybrid(
     Close is a cosine that stands out of the background, see `_standing_out`; without one, a cosine >= threshold.
     Recency is measured against the newest of the admitted, not against the clock: the same state, the same order.
     """
+    admitted = _admitted(cosine, lexical, threshold, background, lexical_floor)
+    if not admitted.size:
+        return NOTHING
+    newest = timestamps[admitted].max()
+    worth = _Worth.of(cosine[admitted], lexical[admitted], background)
+    relevance = lexical[admitted] + worth.points(cosine[admitted])
+    best = max(float(relevance.max()), SMALLEST_FLOOR)
+    largest_boost = 1 + IMPORTANCE_BOOST + RECENCY_BOOST * weights.recency
+    near = admitted[relevance * largest_boost >= _kth_largest(relevance, limit)]
+    boosts = {
+        "importance": IMPORTANCE_BOOST * importance[near],
+        "recency": RECENCY_BOOST * weights.recency * _recency(newest - timestamps[near]),
+    }
+    boost = (1 + boosts["importance"] + boosts["recency"]) / (best * largest_boost)
+    words, meaning = lexical[near], worth.points(cosine[near])
+    first = _rivals((words + meaning) * boost, min(limit, EXACT_PLACES), worth.error * float(boost.max()))
+    meaning[first] = worth.points(exact(near[first]))
+    scores = (words + meaning) * boost
+    order = _order(near, scores, importance, timestamps, limit)
+    parts = {"words": words, "meaning": meaning, **boosts}
+    return Ranked(near[order], scores[order], {name: values[order] for name, values in parts.items()})
+
+
+def _admitted(
+    cosine: Floats, lexical: Floats, threshold: float, background: Background | None, lexical_floor: float
+) -> NDArray[np.intp]:
     admitted = lexical >= lexical_floor
     if background is None:
         admitted |= cosine >= threshold - ROUNDING
     else:
         admitted[_standing_out(cosine, background)] = True
-    admitted = np.flatnonzero(admitted)
-    if not admitted.size:
-        return Ranked(admitted, np.empty(0))
-    newest = timestamps[admitted].max()
-    meaning = _Meaning.of(cosine[admitted], lexical[admitted], background)
-    relevance = lexical[admitted] + meaning.worth(cosine[admitted])
-    best = float(relevance.max())
-    largest_boost = 1 + IMPORTANCE_BOOST + RECENCY_BOOST * weights.recency
-    rivals = np.flatnonzero(relevance * largest_boost >= _kth_largest(relevance, limit))
-    near, relevance = admitted[rivals], relevance[rivals]
-    recency = _recency(newest - timestamps[near])
-    boost = 1 + IMPORTANCE_BOOST * importance[near] + RECENCY_BOOST * weights.recency * recency
-    first = _rivals(relevance * boost, min(limit, EXACT_PLACES), meaning.error)
-    relevance[first] = lexical[near[first]] + meaning.worth(exact(near[first]))
-    scores = relevance * boost / (max(best, SMALLEST_FLOOR) * largest_boost)
-    return _order(near, scores, importance, timestamps, limit)
+    return np.flatnonzero(admitted)
 
 
-class _Meaning(NamedTuple):
-    """What a cosine adds to a BM25 score: ``slope x max(cosine - zero, lowest)``."""
+def _standing_out(cosine: Floats, background: Background) -> NDArray[np.intp]:
+    """The nearest few whose cosine is far above that of unrelated texts, and above that of most of the store."""
+    mean, deviation = background
+    count = min(NEAREST, cosine.size)
+    nearest = np.argpartition(cosine, cosine.size - count)[cosine.size - count :]
+    least = mean + STANDS_OUT * deviation
+    nearest = nearest[cosine[nearest] >= least]
+    if nearest.size and cosine.size >= SMALL_STORE:
+        stored = cosine if np.isfinite(cosine.min()) else cosine[np.isfinite(cosine)]
+        least = float(stored.mean() + STANDS_OUT_IN_STORE * stored.std())
+    return nearest[cosine[nearest] >= least]
+
+
+class _Worth(NamedTuple):
+    """What a cosine is worth beside a BM25 score: ``slope x max(0, cosine - zero)`` points."""
 
     zero: float
     slope: float
 
     @classmethod
-    def of(cls, cosine: Floats, lexical: Floats, background: tuple[float, float] | None) -> _Meaning:
-        if background is not None:
-            return cls(background[0], MEANING_WEIGHT / background[1])
-        best = max(float(lexical.max()), SMALLEST_FLOOR)
-        return cls(0.0, DENSE_WEIGHT * best / max(float(cosine.max()), COSINE_ERROR))
+    def of(cls, cosine: Floats, lexical: Floats, background: Background | None) -> _Worth:
+        """By the background; without one, so that the closest adds `DENSE_WEIGHT` of what the best match of words has.
 
-    def worth(self, cosine: Floats) -> Floats:
-        worth: Floats = self.slope * np.maximum(LOWEST, cosine - self.zero)
-        return worth
+        Both arrays hold the admitted memories.
+        """
+        if background is None:
+            best = float(lexical.max()) or 1.0
+            return cls(0.0, DENSE_WEIGHT * best / max(float(cosine.max()), COSINE_ERROR))
+        mean, deviation = background
+        return cls(mean - WORTHLESS * deviation, MEANING_WEIGHT / deviation)
+
+    def points(self, cosine: Floats) -> Floats:
+        points: Floats = self.slope * np.maximum(0.0, cosine - self.zero)
+        return points
 
     @property
     def error(self) -> float:
+        """How far the points may be off because the cosine is."""
         return self.slope * COSINE_ERROR
-
-
-def _standing_out(cosine: Floats, background: tuple[float, float]) -> NDArray[np.intp]:
-    """The nearest few whose cosine is far above that of unrelated texts, and above that of most of the store."""
-    count = min(NEAREST, cosine.size)
-    nearest = np.argpartition(cosine, cosine.size - count)[cosine.size - count :]
-    limit = background[0] + STANDS_OUT * background[1]
-    if cosine.size >= SMALL_STORE:
-        among = cosine[np.isfinite(cosine)]
-        limit = max(limit, float(among.mean()) + STANDS_OUT_IN_STORE * float(among.std()))
-    return nearest[cosine[nearest] >= limit]
 
 
 def _rivals(scores: Floats, limit: int, error: float) -> NDArray[np.intp]:
@@ -217,20 +247,16 @@ def _kth_largest(scores: Floats, k: int) -> float:
     return float(np.partition(scores, scores.size - k)[scores.size - k] if k < scores.size else scores.min())
 
 
-def _share_of_best(scores: Floats) -> Floats:
-    best = scores.max()
-    return scores / best if best > 0 else np.zeros_like(scores)
-
-
 def _recency(age_seconds: Floats) -> Floats:
     decayed: Floats = np.exp2(-age_seconds / RECENCY_HALF_LIFE_SECONDS)
     return decayed
 
 
-def _order(admitted: NDArray[np.intp], scores: Floats, importance: Floats, timestamps: Floats, limit: int) -> Ranked:
-    """Best score first; ties by importance, then the newer, then the later stored."""
+def _order(
+    rows: NDArray[np.intp], scores: Floats, importance: Floats, timestamps: Floats, limit: int
+) -> NDArray[np.intp]:
+    """Positions in ``rows``, best score first; ties by importance, then the newer, then the later stored."""
     # Every candidate that ties with the last one taken stays, so that ties are broken by the rule.
     rivals = _rivals(scores, limit, error=0.0)
-    rows, scores = admitted[rivals], scores[rivals]
-    best_first = np.lexsort((-rows, -timestamps[rows], -importance[rows], -scores))[:limit]
-    return Ranked(rows[best_first], scores[best_first])
+    near = rows[rivals]
+    return rivals[np.lexsort((-near, -timestamps[near], -importance[near], -scores[rivals]))[:limit]]

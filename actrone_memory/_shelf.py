@@ -16,7 +16,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from actrone_memory import _ranking, _thesaurus
+from actrone_memory import _ranking
 from actrone_memory._lexical import document_terms, is_unspaced, query_terms
 from actrone_memory._similarity import unit
 from actrone_memory._vocabulary import Vocabulary
@@ -54,6 +54,13 @@ class Query:
         return self.background is None or self.text is None or not is_unspaced(self.text)
 
 
+class Score(NamedTuple):
+    """What orders an entry, and what it was made of."""
+
+    value: float
+    parts: dict[str, float]
+
+
 class Prepared(NamedTuple):
     """An entry with all that can be computed without looking at the index."""
 
@@ -69,7 +76,7 @@ def prepare(entry: MemoryEntry) -> Prepared:
 
 
 def _serialise(entry: MemoryEntry) -> bytes:
-    return entry.model_dump_json(exclude={"embedding", "score"}, exclude_defaults=True).encode()
+    return entry.model_dump_json(exclude={"embedding", "score", "score_parts"}, exclude_defaults=True).encode()
 
 
 def unit_vector(vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float32]:
@@ -84,11 +91,12 @@ def _terms(entry: MemoryEntry) -> dict[str, float]:
     return document_terms("\n".join([entry.content, *entry.topic_tags]))
 
 
-def read_entry(document: bytes, score: float | None = None) -> MemoryEntry:
+def read_entry(document: bytes, score: Score | None = None) -> MemoryEntry:
     """The stored entry, a new object on every call."""
     if score is not None:
         # Part of the document while it is parsed: assigning it to a model afterwards costs as much as parsing it.
-        document = b'%b,"score":%a}' % (document[:-1], score)
+        parts = ",".join(f'"{name}":{value!r}' for name, value in score.parts.items())
+        document = b'%b,"score":%a,"score_parts":{%b}}' % (document[:-1], score.value, parts.encode())
     return MemoryEntry.model_validate_json(document)
 
 
@@ -265,7 +273,7 @@ class Shelf:
         self._alive[row] = 0
         return entry
 
-    def read(self, row: int, score: float | None = None) -> MemoryEntry:
+    def read(self, row: int, score: Score | None = None) -> MemoryEntry:
         """The entry in a living row, a new object."""
         document = self._documents[row]
         assert document is not None, "a dead row is in no session, under no id and found by no search"
@@ -286,34 +294,34 @@ class Shelf:
     def _vector_rows(self) -> NDArray[np.float32]:
         return np.frombuffer(self._vectors, np.float32).reshape(len(self._documents), self._dimensions)
 
-    def _cosine(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        if not self._dimensions:
+    def _cosine(self, query: Query) -> NDArray[np.float32]:
+        if not self._dimensions or not query.has_meaning:
             return np.zeros(len(self._documents), np.float32)
-        cosine: NDArray[np.float32] = self._vector_rows() @ vector
+        cosine: NDArray[np.float32] = self._vector_rows() @ query.vector
         return cosine
 
-    def _exact_cosine(self, rows: NDArray[np.intp], vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        if not self._dimensions:
+    def _exact_cosine(self, rows: NDArray[np.intp], query: Query) -> NDArray[np.float32]:
+        if not self._dimensions or not query.has_meaning:
             return np.zeros(len(rows), np.float32)
         # A matrix product sums the rows of a block in different orders; this sums every row alike.
-        cosine: NDArray[np.float32] = np.einsum("ij,j->i", self._vector_rows()[rows], vector)
+        cosine: NDArray[np.float32] = np.einsum("ij,j->i", self._vector_rows()[rows], query.vector)
         return cosine
 
-    def search(self, query: Query) -> list[tuple[float, int]]:
-        """Scores and rows of the best, at most as many as the query considers."""
+    def search(self, query: Query) -> _ranking.Ranked:
+        """The best rows, at most as many as the query considers."""
         if not self.rows:
-            return []
+            return _ranking.NOTHING
         # The arrays' buffers must be let go before the next append: these views live no longer than this call.
-        cosine = self._cosine(query.vector) if query.has_meaning else np.zeros(len(self._documents), np.float32)
+        cosine = self._cosine(query)
         importance = np.frombuffer(self._importance, np.float32)
         timestamps = np.frombuffer(self._timestamps, np.float64)
         excluded = self._excluded(query)
         if excluded is not None:
             cosine[excluded] = -np.inf
         if query.text is None:
-            ranked = _ranking.rank_by_cosine(
+            return _ranking.rank_by_cosine(
                 cosine,
-                lambda rows: self._exact_cosine(rows, query.vector),
+                lambda rows: self._exact_cosine(rows, query),
                 importance,
                 timestamps,
                 threshold=query.threshold,
@@ -321,23 +329,21 @@ class Shelf:
                 now=query.now,
                 limit=query.consider,
             )
-        else:
-            lexical, possible = self._bm25(query.text)
-            if excluded is not None:
-                lexical[excluded] = 0
-            ranked = _ranking.rank_hybrid(
-                cosine,
-                lambda rows: self._exact_cosine(rows, query.vector),
-                lexical,
-                importance,
-                timestamps,
-                threshold=query.threshold,
-                background=query.background,
-                lexical_floor=_ranking.lexical_floor(possible),
-                weights=query.weights,
-                limit=query.consider,
-            )
-        return list(zip(ranked.scores.tolist(), ranked.positions.tolist(), strict=True))
+        lexical, possible = self._bm25(query.text)
+        if excluded is not None:
+            lexical[excluded] = 0
+        return _ranking.rank_hybrid(
+            cosine,
+            lambda rows: self._exact_cosine(rows, query),
+            lexical,
+            importance,
+            timestamps,
+            threshold=query.threshold,
+            background=query.background,
+            lexical_floor=_ranking.lexical_floor(possible),
+            weights=query.weights,
+            limit=query.consider,
+        )
 
     def importance_and_time(self, row: int) -> tuple[float, float]:
         """What decides between rows of one score."""
@@ -369,9 +375,6 @@ class Shelf:
         for term, weight in query_terms(text, generic_words=self._talk).items():
             possible += weight * self._idf(self._postings.get(term))
             variants = {term: 1.0} | self._vocabulary.similar(term)
-            if not self._talk:
-                for other in _thesaurus.related(term):
-                    variants.setdefault(other, _thesaurus.RELATED_WEIGHT)
             best = np.zeros_like(scores) if len(variants) > 1 else scores
             for variant, likeness in variants.items():
                 posting = self._postings.get(variant)

@@ -61,10 +61,11 @@ class Turn(BaseModel):
 class MemoryEntry(BaseModel):
     """One long-term memory of one agent.
 
-    ``importance_score`` is in [0, 1]. ``score`` (best match of a query near 1.0) is set on what a search returns and
-    never stored; ``embedding`` is None on reads. ``superseded_by`` is the id of the memory that replaced this one.
-    ``sequence`` is the place of a ``content_type="turn"`` entry in its session, and for a summary the place of the
-    last turn it covers.
+    ``importance_score`` is in [0, 1]. ``score`` (best match of a query near 1.0) is set on what a search returns, with
+    ``score_parts``: points for ``words`` and ``meaning``, and the shares that ``importance`` and ``recency`` added to
+    them. Neither is stored; ``embedding`` is None on reads. ``superseded_by`` is the id of the memory that replaced
+    this one. ``sequence`` is the place of a ``content_type="turn"`` entry in its session, and for a summary the place
+    of the last turn it covers.
     """
 
     id: str = Field(default_factory=_new_id)
@@ -82,6 +83,7 @@ class MemoryEntry(BaseModel):
     sensitivity: Sensitivity = "none"
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     score: float | None = None
+    score_parts: dict[str, float] | None = None
     superseded_by: str | None = None
     sequence: int | None = None
 

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from actrone_memory import MemoryConfig, MemoryManager, StaticEmbedder, cosine_similarity
-from actrone_memory.embedders.static import CODE_LIMIT, TABLE, StaticTable, WordPieces, words
+from actrone_memory._wordpieces import CODE_LIMIT, TABLE, StaticTable, WordPieces, words
 
 LARGEST_TABLE = 1_500_000
 
 
 @pytest.fixture(scope="module")
 def table() -> StaticTable:
-    with (files("actrone_memory.embedders") / TABLE).open("rb") as file:
+    with (files("actrone_memory") / TABLE).open("rb") as file:
         return StaticTable.load(file)
 
 
@@ -62,7 +62,7 @@ def test_a_word_of_more_than_a_hundred_characters_has_no_pieces() -> None:
 
 
 def test_the_table_is_small_and_sound(table: StaticTable) -> None:
-    packaged = (files("actrone_memory.embedders") / TABLE).read_bytes()
+    packaged = (files("actrone_memory") / TABLE).read_bytes()
     assert len(packaged) <= LARGEST_TABLE
     assert len(table.pieces) == len(set(table.pieces)) == len(table.codes) == len(table.scales)
     assert np.abs(table.codes).max() == CODE_LIMIT
@@ -114,14 +114,16 @@ async def test_text_without_a_known_word_has_the_zero_vector() -> None:
 
 def test_importing_the_package_does_not_read_the_table_and_threads_read_it_once() -> None:
     code = """
-import actrone_memory.embedders.static as static
+import actrone_memory._wordpieces as pieces
 from concurrent.futures import ThreadPoolExecutor
-assert static._loaded is None
+import actrone_memory
+from actrone_memory import StaticEmbedder
+assert pieces._loaded is None
 loads = []
-load = static.StaticTable.load.__func__
-static.StaticTable.load = classmethod(lambda cls, file: loads.append(1) or load(cls, file))
+load = pieces.StaticTable.load.__func__
+pieces.StaticTable.load = classmethod(lambda cls, file: loads.append(1) or load(cls, file))
 with ThreadPoolExecutor(8) as pool:
-    dimensions = set(pool.map(lambda _: static.StaticEmbedder().dimensions, range(32)))
+    dimensions = set(pool.map(lambda _: StaticEmbedder().dimensions, range(32)))
 assert len(loads) == len(dimensions) == 1
 """
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,4 +1,4 @@
-"""Make the table of `actrone_memory.embedders.static`, print how good it is, and write it or compare it.
+"""Make the table of `actrone_memory._wordpieces`, print how good it is, and write it or compare it.
 
     python -m scripts.static_table            write actrone_memory/embedders/static_table.npz
     python -m scripts.static_table --check    make it anew and compare it with the one in the package
@@ -11,19 +11,18 @@ hash, WordNet 3.0 is Debian's package ``wordnet-base`` (fetched with apt-get, or
 from __future__ import annotations
 
 import argparse
-import hashlib
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from actrone_memory.embedders.static import TABLE, StaticTable, WordPieces, words
+from actrone_memory._wordpieces import TABLE, StaticTable, WordPieces, words
 from scripts.static_table import corpus, distil
 from scripts.static_table.teacher import Teacher
 
 HERE = Path(__file__).parent
-PACKAGED = HERE.parents[1] / "actrone_memory" / "embedders" / TABLE
+PACKAGED = HERE.parents[1] / "actrone_memory" / TABLE
 
 PIECES, DIMENSIONS = 16_000, 128
 TECHNICAL = 60_000
@@ -33,8 +32,6 @@ HELD_OUT = 3_000
 """Sentences of each kind that are kept out of the training, for the background and the quality."""
 
 WORDNET_PACKAGE = "wordnet-base=1:3.0-37"
-WORDNET_DIGEST = "?"
-"""SHA-256 of the data files, one after another in the order of their names."""
 
 
 def main() -> None:
@@ -44,7 +41,7 @@ def main() -> None:
     technical = corpus.technical_sentences(_wheels(arguments.work))[:TECHNICAL]
     everyday = corpus.wordnet_sentences(arguments.wordnet or _wordnet(arguments.work))
     print(f"{len(technical):,} technical and {len(everyday):,} everyday sentences", flush=True)
-    table = _distil(technical, everyday)
+    table = _distil(technical, everyday, arguments.work)
     if arguments.check:
         sys.exit(_compare(table))
     with PACKAGED.open("wb") as file:
@@ -81,8 +78,8 @@ def _wordnet(work: Path) -> Path:
     return folder
 
 
-def _distil(technical: list[str], everyday: list[str]) -> StaticTable:
-    teacher = Teacher(longest_text=distil.LONGEST_TEXT)
+def _distil(technical: list[str], everyday: list[str], work: Path) -> StaticTable:
+    teacher = Teacher(distil.LONGEST_TEXT, work)
     held_out = technical[:HELD_OUT] + everyday[:HELD_OUT]
     texts = technical[HELD_OUT:] + everyday[HELD_OUT:]
     vectors = teacher.sentences([*held_out, *texts])
@@ -93,7 +90,9 @@ def _distil(technical: list[str], everyday: list[str]) -> StaticTable:
     axes = distil.principal_axes(targets, DIMENSIONS)
     start = distil.initial_vectors(teacher.pieces(), axes)[kept]
     tokenizer = WordPieces(pieces)
-    trained = distil.train(start, [tokenizer.numbers(words(text))[: distil.LONGEST_TEXT] for text in texts], targets @ axes)
+    trained = distil.train(
+        start, [tokenizer.numbers(words(text))[: distil.LONGEST_TEXT] for text in texts], targets @ axes
+    )
     codes, scales = distil.quantise(trained)
     mean, deviation = distil.background(StaticTable(pieces, codes, scales, (0.0, 1.0)), technical[:HELD_OUT])
     table = StaticTable(pieces, codes, scales, (mean, deviation))

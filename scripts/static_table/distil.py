@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from actrone_memory.embedders.static import CODE_LIMIT, StaticTable, WordPieces, words
+from actrone_memory._wordpieces import CODE_LIMIT, StaticTable, WordPieces, words
 
 Floats = NDArray[np.float32]
 
@@ -40,9 +40,7 @@ def most_frequent(vocabulary: list[str], texts: Sequence[str], count: int) -> li
     tokenizer, uses = WordPieces(vocabulary), Counter[int]()
     for text in texts:
         uses.update(tokenizer.numbers(words(text)))
-    order = sorted(
-        range(len(vocabulary)), key=lambda n: (len(vocabulary[n].removeprefix("##")) > 1, -uses[n], n)
-    )
+    order = sorted(range(len(vocabulary)), key=lambda n: (len(vocabulary[n].removeprefix("##")) > 1, -uses[n], n))
     return sorted(order[:count])
 
 

