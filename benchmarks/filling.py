@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
 from benchmarks.peers.protocol import Batch, Lookup, Peer, Vectors
-
-MOST_SECONDS = 120.0
-"""How long a library may take to be filled. What takes longer is no library for so many memories in one process."""
 
 MOST_BYTES = 6e9
 """How much a library may take for itself: several are held at once, to be asked in turn."""
@@ -51,26 +48,38 @@ def agent_name(number: int) -> str:
     return f"agent-{number}"
 
 
-async def fill(peer: Peer, memories: Memories, lookup: Lookup) -> str:
+async def fill_unbounded(peer: Peer, memories: Memories, lookup: Lookup) -> float:
+    """Fill ``peer``; the seconds it took."""
+    steps = [seconds async for seconds, _ in _filling(peer, memories, lookup)]
+    await peer.ready()
+    return steps[-1]
+
+
+async def fill_within(most_seconds: float, peer: Peer, memories: Memories, lookup: Lookup) -> str:
     """Fill ``peer``; "" when it holds everything, else the reason why it was given up."""
-    seconds, filled, before = 0.0, 0, _resident_bytes()
+    before = _resident_bytes()
+    async for seconds, filled in _filling(peer, memories, lookup):
+        if filled == len(memories.texts):
+            break
+        reached = f"given up after {filled:,} of {len(memories.texts):,} memories"
+        if seconds > most_seconds:
+            return f"not filled within {most_seconds:.0f} s, {reached}"
+        if _resident_bytes() - before > MOST_BYTES:
+            return f"larger than {MOST_BYTES / 1e9:g} GB, {reached}"
+    await peer.ready()
+    return ""
+
+
+async def _filling(peer: Peer, memories: Memories, lookup: Lookup) -> AsyncIterator[tuple[float, int]]:
+    """Fill batch by batch; after each one the seconds that ``peer`` took so far, and what it holds."""
+    seconds, filled = 0.0, 0
     for batch in memories.batches():
         lookup.know_batch(batch)
         started = time.perf_counter()
         await peer.fill(batch)
         seconds += time.perf_counter() - started
         filled += len(batch.ids)
-        reason = _given_up(seconds, _resident_bytes() - before)
-        if reason and filled < len(memories.texts):
-            return f"{reason} after {filled:,} of {len(memories.texts):,} memories"
-    await peer.ready()
-    return ""
-
-
-def _given_up(seconds: float, size: float) -> str:
-    if seconds > MOST_SECONDS:
-        return f"not filled within {MOST_SECONDS:.0f} s, given up"
-    return f"larger than {MOST_BYTES / 1e9:g} GB, given up" if size > MOST_BYTES else ""
+        yield seconds, filled
 
 
 def _resident_bytes() -> int:

@@ -46,12 +46,6 @@ class Retrieve:
     def __init__(self, filled: Search) -> None:
         self._filled = filled
 
-    async def fill(self, batch: Batch) -> None:
-        """Nothing: the other one holds the memories."""
-
-    async def ready(self) -> None:
-        """Nothing; see `fill`."""
-
     async def search(self, agent: str, text: str, vector: Vectors) -> int:  # noqa: ARG002 - the lookup has the vector
         """One retrieval, as before a model call."""
         context = await self._filled.manager.retrieve_context(agent, engine.SESSION, text, engine.TOKEN_BUDGET)

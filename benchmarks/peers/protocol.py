@@ -23,13 +23,21 @@ class Batch(NamedTuple):
     vectors: Vectors
 
 
-class Peer(Protocol):
-    """A library that holds memories and finds the best of them."""
+class Searcher(Protocol):
+    """One way to look memories up."""
 
     @property
     def name(self) -> str:
         """What tables and charts call it."""
         ...
+
+    async def search(self, agent: str, text: str, vector: Vectors) -> int:
+        """Look up the agent's best memories; how many were found."""
+        ...
+
+
+class Peer(Searcher, Protocol):
+    """A library that holds memories and finds the best of them."""
 
     async def fill(self, batch: Batch) -> None:
         """Take some more memories."""
@@ -37,10 +45,6 @@ class Peer(Protocol):
 
     async def ready(self) -> None:
         """Do what is to be done once, after the last batch and before the first query."""
-        ...
-
-    async def search(self, agent: str, text: str, vector: Vectors) -> int:
-        """Look up the agent's best memories; how many were found."""
         ...
 
 
