@@ -4,8 +4,8 @@ Sections:
   retrieval    retrieve_context against a bare numpy and bm25s search over the same memories
   injecting    rate of inject_memory at many memories against at few
   footprint    memory per entry, as tracemalloc and as the resident set size see it
-  scale        one query at 1,000 to 100,000 memories and with 10,000 agents, beside the floor and other libraries, as
-               a table and a chart
+  scale        one query among 1,000 to 100,000 memories (a million: --sizes 1000000), and of 10,000 agents with 100
+               memories each, beside the floor and other libraries; a table, and a chart (--chart FILE)
   encoding     one query through the embedder
   importing    import actrone_memory against import pydantic_settings, numpy
   stall        longest gap of the event loop beside 200 concurrent retrievals
