@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.peers.bare import FLOOR
 from benchmarks.timings import OURS, Case
 
-INCHES = (8, 5)
+INCHES = (9, 5)
 
 
 def write(path: Path, cases: Sequence[Case]) -> Path:
@@ -26,7 +26,7 @@ def write(path: Path, cases: Sequence[Case]) -> Path:
         axes.plot(*zip(*points, strict=True), label=name, marker="o", **_style(name))
     axes.set(xscale="log", yscale="log", xlabel="memories of one agent", ylabel="one query, median [ms]")
     axes.grid(which="major", alpha=0.3)
-    axes.legend()
+    figure.legend(loc="outside right upper")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, format="svg", metadata={"Date": None})
     pyplot.close(figure)
