@@ -6,6 +6,7 @@ from actrone_memory.context import Dropped, RetrievedContext, TierUsage
 from actrone_memory.embedders.hashing import HashingEmbedder
 from actrone_memory.embedders.openai import OpenAIEmbedder
 from actrone_memory.embedders.sentence_transformers import LocalEmbedder
+from actrone_memory.embedders.static import StaticEmbedder
 from actrone_memory.errors import (
     ActroneMemoryError,
     ConfigurationError,
@@ -75,6 +76,7 @@ __all__ = [
     "SessionListing",
     "SessionMetadata",
     "SessionTurns",
+    "StaticEmbedder",
     "StoreConnectionError",
     "Summariser",
     "SyncMemoryManager",

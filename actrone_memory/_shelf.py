@@ -40,13 +40,13 @@ class Query:
     vector: NDArray[np.float32]
     text: str | None
     threshold: float
-    background: tuple[float, float] | None
     limit: int
     consider: int
     weights: _ranking.Weights
     now: float
     content_types: Sequence[ContentType] | None = None
     tags: Sequence[str] | None = None
+    background: _ranking.Background | None = None
 
     @property
     def has_meaning(self) -> bool:

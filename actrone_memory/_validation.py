@@ -115,10 +115,10 @@ def cosine(value: object, field: str) -> float:
 
 
 def background(value: object, field: str) -> tuple[float, float]:
-    """A pair of finite numbers: a mean in [-1, 1] and a deviation above 0."""
+    """A pair of finite floats: a mean in [-1, 1] and a deviation above 0."""
     match value:
-        case [float() | int() as mean, float() | int() as deviation] if -1 <= mean <= 1 and 0 < deviation < math.inf:
-            return float(mean), float(deviation)
+        case [float() as mean, float() as deviation] if -1 <= mean <= 1 and 0 < deviation < math.inf:
+            return mean, deviation
     raise ValidationError(field, f"must be the mean and the deviation (> 0) of a cosine, is {shown(value)}")
 
 

@@ -207,7 +207,7 @@ SETTINGS: dict[str, object] = {
 }
 CHOICES = {
     "backend": {"memory", "redis_qdrant"},
-    "embedding_provider": {"openai", "local", "hashing"},
+    "embedding_provider": {"openai", "local", "static", "hashing"},
     "token_counter": {"heuristic", "tiktoken"},
 }
 KINDS = {"turn", "summary", "tool_result", "injected", "fact"}
@@ -241,7 +241,7 @@ FIELDS: dict[type[BaseModel], tuple[dict[str, object], dict[str, object]]] = {
             "source": "unknown",
             "sensitivity": "none",
         },
-        {"metadata": FACTORY, "score": None},
+        {"metadata": FACTORY, "score": None, "score_parts": None},
     ),
     RetrievedContext: (
         {

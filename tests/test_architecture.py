@@ -32,6 +32,7 @@ PURE = {
     "_turns",
     "_validation",
     "_vocabulary",
+    "_wordpieces",
 }
 TEXT = {"context", "extraction"}
 INDEX = {"_index"}

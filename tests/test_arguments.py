@@ -560,6 +560,10 @@ ENTRIES: Rubbish = {
     "a place that is text": entry(sequence="first"),
     "a size that is text": entry(token_count="many"),
 }
+BACKGROUNDS = {"a number": 0.1, "one number": (0.1,), "three numbers": (0.1, 0.1, 0.1), "no deviation": (0.1, 0.0),
+               "texts": ("0.1", "0.1"), "a mean above 1": (1.1, 0.1), "NaN": (NAN, 0.1), "an endless deviation": (0.1, INF),
+               "bools": (True, True)}  # fmt: skip
+
 STORE_CALLS: Mapping[str, Mapping[str, Argument]] = {
     "append_turn": {"agent_id": AGENT, "session_id": SESSION, "turn": Argument(turn(), RECORDS)},
     "append_turns": {
@@ -607,6 +611,7 @@ STORE_CALLS: Mapping[str, Mapping[str, Argument]] = {
         "agent_id": AGENT,
         "query_embedding": Argument([1.0, 0.0], VECTORS),
         "threshold": Argument(0.3, NUMBERS),
+        "background": Argument(None, BACKGROUNDS),
         "limit": Argument(5, COUNTS),
         "consider": Argument(5, COUNTS),
         "content_types": NO_TYPES,

@@ -14,9 +14,14 @@ from actrone_memory._ranking import (
     FULL_MATCH,
     IMPORTANCE_BOOST,
     LEXICAL_FLOOR,
+    MEANING_WEIGHT,
+    NEAREST,
     RECENCY_BOOST,
     RECENCY_HALF_LIFE_SECONDS,
+    SMALL_STORE,
     SMALLEST_COLLECTION,
+    STANDS_OUT,
+    WORTHLESS,
     Ranked,
     Weights,
     bm25_norm,
@@ -56,7 +61,7 @@ def classic(
 
 def hybrid(
     cosine: Any, lexical: list[float], *, importance: Any = 0.5, days_ago: Any = 0.0, threshold: float = 0.5,
-    floor: float = 0.7, limit: int = 20, weights: Weights = WEIGHTS,
+    floor: float = 0.7, limit: int = 20, weights: Weights = WEIGHTS, background: tuple[float, float] | None = None,
 ) -> Ranked:  # fmt: skip
     size = len(lexical)
     cosines = column(cosine, size)
@@ -67,6 +72,7 @@ def hybrid(
         column(importance, size),
         NOW - DAY * column(days_ago, size),
         threshold=threshold,
+        background=background,
         lexical_floor=floor,
         weights=weights,
         limit=limit,
@@ -159,11 +165,25 @@ def test_what_is_left_out_of_the_search_stays_out_whatever_its_importance() -> N
 
 def test_the_score_fuses_shares_of_the_best_with_boosts() -> None:
     ranked = hybrid([0.8, 0.4], [1.0, 2.0], importance=[1.0, 0.0], days_ago=[0.0, 30.0])
-    most = (1 + DENSE_WEIGHT) * (1 + IMPORTANCE_BOOST + RECENCY_BOOST * 0.3)
-    first = (0.5 + DENSE_WEIGHT) * (1 + IMPORTANCE_BOOST + RECENCY_BOOST * 0.3)
-    second = (1 + DENSE_WEIGHT * 0.5) * (1 + RECENCY_BOOST * 0.3 * 0.5)
+    meaning = [DENSE_WEIGHT * 2.0, DENSE_WEIGHT * 2.0 * 0.5]  # the closest adds a share of the best match of words
+    first = (1.0 + meaning[0]) * (1 + IMPORTANCE_BOOST + RECENCY_BOOST * 0.3)
+    second = (2.0 + meaning[1]) * (1 + RECENCY_BOOST * 0.3 * 0.5)
+    most = (2.0 + meaning[1]) * (1 + IMPORTANCE_BOOST + RECENCY_BOOST * 0.3)
     assert order(ranked) == [1, 0]
     assert ranked.scores.tolist() == pytest.approx([second / most, first / most])
+
+
+def test_the_parts_of_a_score_explain_it() -> None:
+    ranked = hybrid([0.8, 0.4], [1.0, 2.0], importance=[1.0, 0.0], days_ago=[0.0, 30.0])
+    assert {name: values.tolist() for name, values in ranked.parts.items()} == {
+        "words": [2.0, 1.0],
+        "meaning": pytest.approx([DENSE_WEIGHT, DENSE_WEIGHT * 2.0]),
+        "importance": pytest.approx([0.0, IMPORTANCE_BOOST]),
+        "recency": pytest.approx([RECENCY_BOOST * 0.3 * 0.5, RECENCY_BOOST * 0.3]),
+    }
+    parts = classic([0.9], days_ago=[30.0]).parts
+    assert parts["meaning"].tolist() == pytest.approx([0.7 * 0.9])
+    assert {name for name in parts} == {"meaning", "recency"}
 
 
 def test_the_best_possible_score_is_one() -> None:
@@ -208,6 +228,59 @@ def test_words_alone_and_vectors_alone_rank_too() -> None:
     assert order(hybrid([-0.2, -0.9], [0.0, 0.0], threshold=-1.0)) == [1, 0]
 
 
+# --- meaning against a background --------------------------------------------------------------------------------------
+
+BACKGROUND = (0.1, 0.1)
+
+
+def spread(*near: float, far: int = 20) -> list[float]:
+    """The cosines given, and those of so many strangers, half of them a little closer than the others."""
+    return [*near, *[0.05, 0.15] * (far // 2)]
+
+
+def by_meaning(cosine: list[float], lexical: list[float] | None = None, **more: Any) -> list[int]:
+    return order(hybrid(cosine, lexical or [0.0] * len(cosine), background=BACKGROUND, **more))
+
+
+def test_what_stands_out_of_the_background_and_of_the_store_is_admitted_by_its_meaning() -> None:
+    assert by_meaning(spread(0.6, 0.5)) == [0, 1]
+    assert by_meaning(spread()) == []
+    assert by_meaning([0.6] * 10 + [0.5] * 10) == [], "near to everything means nothing"
+    assert by_meaning(spread(STANDS_OUT * 0.1 + 0.1 - 0.01)) == []
+
+
+def test_a_threshold_does_not_admit_beside_a_background() -> None:
+    assert by_meaning(spread(), threshold=-1.0) == []
+    assert by_meaning(spread(0.5), threshold=1.0) == [0]
+
+
+def test_meaning_alone_admits_only_the_nearest_few() -> None:
+    cosine = spread(0.70, 0.69, 0.68, 0.67, 0.66, 0.65, far=60)
+    assert by_meaning(cosine) == [0, 1, 2, 3][:NEAREST]
+    words = [0.0] * 5 + [5.0] + [0.0] * 60
+    assert 5 in by_meaning(cosine, words), "words admit beyond them"
+
+
+@pytest.mark.parametrize("size", range(1, SMALL_STORE))
+def test_in_a_store_of_a_few_the_background_alone_decides(size: int) -> None:
+    assert by_meaning([0.5] * size) == list(range(size))[::-1][:NEAREST]
+    assert by_meaning([0.1] * size) == []
+
+
+def test_what_is_left_out_of_the_search_counts_neither_as_near_nor_as_store() -> None:
+    cosine = [0.6, -math.inf, *[-math.inf] * 10, *spread()]
+    assert by_meaning(cosine) == [0]
+
+
+def test_meaning_and_words_add_up_and_a_far_meaning_is_worth_nothing() -> None:
+    ranked = hybrid([0.3, 0.1, -1.0], [1.0, 2.0, 3.0], background=BACKGROUND)
+    assert ranked.parts["meaning"].tolist() == pytest.approx(
+        [MEANING_WEIGHT * (2 + WORTHLESS), 0.0, MEANING_WEIGHT * WORTHLESS]
+    )
+    assert ranked.parts["words"].tolist() == [1.0, 3.0, 2.0]
+    assert order(ranked) == [0, 2, 1]
+
+
 # --- fast cosines, a little off ---------------------------------------------------------------------------------------
 
 
@@ -227,7 +300,7 @@ def test_cosines_that_are_a_little_off_change_no_result(seed: int) -> None:
         assert order(found) == order(expected)
         assert len(order(found)) == min(limit, int((exact >= 0.3).sum()))
         # The threshold itself is left to the fast cosines here, so it keeps away from them.
-        common = {**common, "threshold": 0.25, "lexical_floor": 0.7}
+        common = {**common, "threshold": 0.25, "lexical_floor": 0.7, "background": None}
         found = rank_hybrid(fast, lambda rows: exact[rows], lexical, importance, timestamps, **common)
         expected = rank_hybrid(exact, lambda rows: exact[rows], lexical, importance, timestamps, **common)
         assert order(found) == order(expected)

@@ -15,8 +15,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-
 from actrone_memory._wordpieces import TABLE, StaticTable, WordPieces, words
 from scripts.static_table import corpus, distil
 from scripts.static_table.teacher import Teacher
