@@ -64,7 +64,7 @@ LAYERS: list[set[str]] = [
 CORE_PACKAGES = {"numpy", "pydantic", "pydantic_core", "pydantic_settings", "snowballstemmer"}
 OPTIONAL_PACKAGES = {
     "fastembed": {"actrone_memory.embedders.onnx"},
-    "huggingface_hub": {"actrone_memory._model_embedder"},
+    "huggingface_hub": {"actrone_memory._model_embedder", "actrone_memory.embedders.sentence_transformers"},
     "langchain": {"actrone_langchain"},
     "langchain_core": {"actrone_langchain"},
     "llama_index": {"actrone_llamaindex"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,6 +15,9 @@ from actrone_memory.config import MINILM
 from actrone_memory.errors import ConfigurationError
 
 MODULES = "modules.json"
+
+CACHE_VARIABLE = "SENTENCE_TRANSFORMERS_HOME"
+"""Where sentence-transformers keeps its models, when that is not the hub's own cache."""
 
 WEIGHTS = (".safetensors", ".bin")
 PARTS = (*WEIGHTS, ".json", ".txt", ".model")
@@ -37,11 +40,12 @@ class LocalEmbedder(ModelEmbedder):
     def __init__(self, model: str | Path = MINILM) -> None:
         space = self.space(model)
         self.require_packages(model)
-        load = _loader(str(model))
+        name = str(model)
         if model_folder(model) is None:
-            super().__init__(space, fetched(str(model), load))
+            # Looking into the cache first: importing torch takes seconds and must not be for nothing.
+            super().__init__(space, fetched(name, lambda local: _encoder(_cached(name) if local else name)))
         else:
-            super().__init__(space, loaded(model, lambda: load(True)))
+            super().__init__(space, loaded(name, lambda: _encoder(name)))
 
     @classmethod
     def packages(cls, model: str | Path) -> tuple[str, ...]:  # noqa: ARG003 - the same for every model
@@ -51,28 +55,37 @@ class LocalEmbedder(ModelEmbedder):
     @classmethod
     def files(cls, folder: Path) -> tuple[Path, list[Path]]:
         """See `ModelEmbedder`."""
+        if not (folder / MODULES).is_file():
+            raise _refused(folder, f"has no {MODULES}")
         modules = loaded(folder, lambda: json.loads((folder / MODULES).read_text("utf-8")))
         places = [folder / module["path"] for module in modules]
         files = [path for place in places for path in sorted(place.glob("*")) if path.suffix in PARTS]
         weights = [path for path in files if path.suffix in WEIGHTS]
         if not weights:
-            raise ConfigurationError(
-                f"The folder {str(folder)!r} has a {MODULES} and no weights.",
-                {"setting": "local_model", "folder": str(folder)},
-            )
+            raise _refused(folder, f"has a {MODULES} and no weights")
         return weights[0], files
 
 
-def _loader(model: str) -> Callable[[bool], Encode]:
-    def load(local_files_only: bool) -> Encode:
-        from sentence_transformers import SentenceTransformer
+def _refused(folder: Path, why: str) -> ConfigurationError:
+    return ConfigurationError(f"The folder {str(folder)!r} {why}.", {"setting": "local_model", "folder": str(folder)})
 
-        transformer = SentenceTransformer(model, local_files_only=local_files_only)
 
-        def encode(texts: list[str]) -> NDArray[np.float32]:
-            vectors: NDArray[np.float32] = transformer.encode(texts, batch_size=len(texts), show_progress_bar=False)
-            return vectors
+def _cached(name: str) -> str:
+    """The folder where this machine keeps the model; raises what the hub's client raises when there is none."""
+    from huggingface_hub import snapshot_download
 
-        return encode
+    repository = name if "/" in name else f"sentence-transformers/{name}"
+    folder: str = snapshot_download(repository, cache_dir=os.getenv(CACHE_VARIABLE), local_files_only=True)
+    return folder
 
-    return load
+
+def _encoder(model: str) -> Encode:
+    from sentence_transformers import SentenceTransformer
+
+    transformer = SentenceTransformer(model)
+
+    def encode(texts: list[str]) -> NDArray[np.float32]:
+        vectors: NDArray[np.float32] = transformer.encode(texts, batch_size=len(texts), show_progress_bar=False)
+        return vectors
+
+    return encode
