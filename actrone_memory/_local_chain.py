@@ -6,8 +6,9 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from typing import NamedTuple, TypeVar
 
 from actrone_memory._capabilities import stored_identity
 from actrone_memory._model_embedder import model_folder
@@ -21,6 +22,7 @@ from actrone_memory.protocols import Embedder, EmbedderIdentity, L2Store
 
 logger = logging.getLogger("actrone_memory")
 
+Result = TypeVar("Result")
 Kind = type[OnnxEmbedder] | type[LocalEmbedder]
 MODEL_KINDS: tuple[Kind, ...] = (OnnxEmbedder, LocalEmbedder)
 """Best first: onnxruntime starts in a second, torch in five to fifteen, and the vectors are as good."""
@@ -56,7 +58,7 @@ class _Link(NamedTuple):
 
     async def embedder(self) -> Embedder:
         """The embedder, the same one in the whole process."""
-        outcome = await asyncio.to_thread(self._outcome)
+        outcome = _outcomes.get((self.name, self.dimensions)) or await _aside(self._outcome)
         if isinstance(outcome, ConfigurationError):
             raise _UnavailableError(outcome)
         return outcome
@@ -70,7 +72,7 @@ class _Link(NamedTuple):
                 except ConfigurationError as error:
                     _outcomes[key] = error
                     if "missing" not in error.details:
-                        logger.warning("%s cannot be used: %s. %s", self.name, error.message, REMEDY)
+                        logger.warning("%s cannot be used. %s %s", self.name, error.message, REMEDY)
             return _outcomes[key]
 
 
@@ -83,7 +85,7 @@ async def local_embedder(model: str, l2: L2Store) -> Embedder:
         ConfigurationError: the folder holds no model that can be loaded, or the store was filled by an embedder
             that cannot be had any more.
     """
-    links = await asyncio.to_thread(_links, model)
+    links = await _aside(lambda: _links(model)) if model_folder(model) else _links(model)
     reasons = []
     for link in links:
         if not link.for_new_stores:
@@ -103,9 +105,8 @@ async def local_embedder(model: str, l2: L2Store) -> Embedder:
 
 async def _as_before(stored: EmbedderIdentity, preferred: EmbedderIdentity, links: list[_Link]) -> Embedder:
     """The embedder that filled the store, though an empty one would get the ``preferred`` one."""
-    hashing = _Link(HashingEmbedder().name, stored.dimensions, False, partial(HashingEmbedder, stored.dimensions))
     reason = "Nothing that the settings name makes such vectors."
-    for link in (*links, hashing):
+    for link in (*links, _ready(HashingEmbedder(stored.dimensions), for_new_stores=False)):
         if link.name == stored.name:
             try:
                 return _chosen(await link.embedder(), ", which filled the store")
@@ -122,13 +123,11 @@ async def _as_before(stored: EmbedderIdentity, preferred: EmbedderIdentity, link
 
 def _links(model: str) -> list[_Link]:
     """The chain, best first."""
-    static = StaticEmbedder()
-    last = _Link(static.name, static.dimensions, True, lambda: static)
     if model_folder(model) is not None:
-        return [*_folder_links(model), last._replace(for_new_stores=False)]
+        return [*_folder_links(model), _ready(_static(), for_new_stores=False)]
     if model != MINILM and all(kind.missing(model) for kind in MODEL_KINDS):
         _tell(logging.WARNING, f"local_model={model!r} needs an extra: pip install 'actrone-memory[onnx]'")
-    return [*(_link(kind, model, not kind.missing(model)) for kind in MODEL_KINDS), last]
+    return [*(_link(kind, model, not kind.missing(model)) for kind in MODEL_KINDS), _ready(_static())]
 
 
 def _folder_links(folder: str) -> list[_Link]:
@@ -149,6 +148,26 @@ def _folder_links(folder: str) -> list[_Link]:
 def _link(kind: Kind, model: str, for_new_stores: bool) -> _Link:
     name, measured = kind.space(model)
     return _Link(name, measured.dimensions if measured else None, for_new_stores, partial(kind, model))
+
+
+def _ready(embedder: Embedder, for_new_stores: bool = True) -> _Link:
+    """The link of an embedder that costs nothing to make."""
+    _outcomes.setdefault((embedder.name, embedder.dimensions), embedder)
+    return _Link(embedder.name, embedder.dimensions, for_new_stores, lambda: embedder)
+
+
+@cache
+def _static() -> StaticEmbedder:
+    return StaticEmbedder()
+
+
+async def _aside(work: Callable[[], Result]) -> Result:
+    """What ``work`` returns, on a thread that ends with it: the loop goes on, and no pool is left behind."""
+    worker = ThreadPoolExecutor(1, thread_name_prefix="actrone-loading")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(worker, work)
+    finally:
+        worker.shutdown(wait=False)
 
 
 def _chosen(embedder: Embedder, why: str = "") -> Embedder:

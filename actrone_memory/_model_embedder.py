@@ -230,9 +230,9 @@ def loaded(model: str | Path, load: Callable[[], Loaded]) -> Loaded:
     try:
         return load()
     except Exception as error:  # libraries raise whatever they like over a file that is damaged or not there
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
         raise ConfigurationError(
-            f"The model {str(model)!r} cannot be loaded: {reason}", {"setting": "local_model", "model": str(model)}
+            f"The model {str(model)!r} cannot be loaded: {reason}.", {"setting": "local_model", "model": str(model)}
         ) from error
 
 
