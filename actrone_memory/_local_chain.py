@@ -58,7 +58,9 @@ class _Link(NamedTuple):
 
     async def embedder(self) -> Embedder:
         """The embedder, the same one in the whole process."""
-        outcome = _outcomes.get((self.name, self.dimensions)) or await _aside(self._outcome)
+        outcome = _outcomes.get((self.name, self.dimensions))
+        if outcome is None:
+            outcome = await _aside(self._outcome)
         if isinstance(outcome, ConfigurationError):
             raise _UnavailableError(outcome)
         return outcome
