@@ -149,8 +149,8 @@ async def test_eight_and_thirty_two_bits_are_close_and_not_called_the_same(
 
 # --- tiny models ------------------------------------------------------------------------------------------------------
 
-WORDS = ["[PAD]", "[UNK]", "red", "green", "blue"]
-TABLE = np.array([[9, 9, 9], [0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 8]], np.float32)
+WORDS = ["[PAD]", "[UNK]", "red", "green", "blue", "teal"]
+TABLE = np.array([[9, 9, 9], [0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 8], [0, 1, 0.03]], np.float32)
 """A vector for each word; that of the padding would show."""
 
 
@@ -211,7 +211,7 @@ async def test_a_model_that_scales_by_its_batch_gives_a_text_the_same_vector_in_
         node("DequantizeLinear", ["q", "scale", "zero"], ["last_hidden_state"]),
     ]
     embedder = OnnxEmbedder(tiny_model(tmp_path, coarse))
-    texts = ["red", "red green green", "blue blue"]
+    texts = ["teal", "red green green", "blue blue"]
     for text, vector in zip(texts, await embedder.embed_batch(texts), strict=True):
         assert vector == await embedder.embed(text)
 
