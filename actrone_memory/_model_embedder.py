@@ -88,7 +88,7 @@ class ModelEmbedder(Embedder):
         self._encode = encode
         self._batch_size = batch_size
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="actrone-embedder")
-        self._dimensions = int(encode(["size"]).shape[1])
+        self._dimensions = loaded(space.name, lambda: int(encode(["size"]).shape[1]))
 
     @classmethod
     @abstractmethod

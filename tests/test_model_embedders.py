@@ -154,19 +154,22 @@ TABLE = np.array([[9, 9, 9], [0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 8], [0, 1, 
 """A vector for each word; that of the padding would show."""
 
 
-def tiny_model(folder: Path, nodes: list[Any], output: str = "last_hidden_state", rank: int = 3) -> Path:
+def tiny_model(
+    folder: Path, nodes: list[Any], output: str = "last_hidden_state", rank: int = 3, also_takes: str = ""
+) -> Path:
     """A folder with a model that looks words up in `TABLE`; ``nodes`` make ``output`` of "words"."""
     from onnx import TensorProto, helper, numpy_helper, save
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     folder.mkdir(parents=True, exist_ok=True)
-    ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["texts", "tokens"])
+    inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["texts", "tokens"])]
+    inputs += [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in also_takes.split()]
     shape = ["texts", "tokens", 3] if rank == 3 else ["texts", 3]
     lookup = helper.make_node("Gather", ["table", "input_ids"], ["words"])
     graph = helper.make_graph(
         [lookup, *nodes],
         "tiny",
-        [ids],
+        inputs,
         [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)],
         [numpy_helper.from_array(TABLE, "table")],
     )
@@ -236,6 +239,12 @@ async def test_damaged_files_are_refused_by_name(tmp_path: Path) -> None:
             make(tmp_path / folder)
         with pytest.raises(ConfigurationError, match=rf"local_model=.*{folder}"):
             await MemoryManager.create(MemoryConfig(local_model=str(tmp_path / folder)))
+
+
+async def test_a_model_that_wants_more_than_text_is_refused(tmp_path: Path) -> None:
+    tiny_model(tmp_path, [node("Mul", ["words", "picture"], ["last_hidden_state"])], also_takes="picture")
+    with pytest.raises(ConfigurationError, match=r"cannot be loaded.*picture"):
+        OnnxEmbedder(tmp_path)
 
 
 # --- the chain --------------------------------------------------------------------------------------------------------

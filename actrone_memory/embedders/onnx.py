@@ -38,10 +38,11 @@ QUANTISES_PER_BATCH = b"DynamicQuantizeLinear"
 
 
 class OnnxEmbedder(ModelEmbedder):
-    """Embeds with an ONNX model: `ModelEmbedder` tells how.
+    """Embeds with an ONNX model in this process, on a thread of its own; vectors have the length 1.
 
-    ``model`` is a folder with an ``.onnx`` file (there or in ``onnx/``) and a ``tokenizer.json``, or the name of a
-    model that fastembed knows, which is downloaded once if it is not on this machine.
+    Texts are truncated where the model says (all-MiniLM-L6-v2: after 256 tokens). ``model`` is a folder with an
+    ``.onnx`` file (there or in ``onnx/``) and a ``tokenizer.json``, or the name of a model that fastembed knows, which
+    is downloaded once if it is not on this machine.
 
     Raises:
         ConfigurationError: a package is missing, the folder holds no such model, or the model cannot be had.

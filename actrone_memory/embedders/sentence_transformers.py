@@ -25,10 +25,10 @@ PARTS = (*WEIGHTS, ".json", ".txt", ".model")
 
 
 class LocalEmbedder(ModelEmbedder):
-    """Embeds with a sentence-transformers model: `ModelEmbedder` tells how.
+    """Embeds with a sentence-transformers model in this process, on a thread of its own; vectors have the length 1.
 
-    ``model`` is a folder with a ``modules.json``, or the name of a model on the hub, which is downloaded once if it is
-    not on this machine.
+    Texts are truncated where the model says (all-MiniLM-L6-v2: after 256 tokens). ``model`` is a folder with a
+    ``modules.json``, or the name of a model on the hub, which is downloaded once if it is not on this machine.
 
     Raises:
         ConfigurationError: a package is missing, the folder holds no such model, or the model cannot be had.
