@@ -207,6 +207,11 @@ def model_folder(model: str | Path) -> Path | None:
     )
 
 
+def refused(folder: Path, why: str) -> ConfigurationError:
+    """The error about a folder that is there and holds no model that the caller can load."""
+    return ConfigurationError(f"The folder {str(folder)!r} {why}.", {"setting": "local_model", "folder": str(folder)})
+
+
 def fingerprint(files: Iterable[Path]) -> str:
     """A short hash of what is in these files, whatever they are called and wherever they lie."""
     whole = hashlib.blake2b(digest_size=FINGERPRINT_BYTES)

@@ -19,9 +19,9 @@ from actrone_memory._model_embedder import (
     loaded,
     model_folder,
     present,
+    refused,
 )
 from actrone_memory.config import MINILM
-from actrone_memory.errors import ConfigurationError
 
 TOKENIZER = "tokenizer.json"
 SENTENCE_CONFIG = "sentence_bert_config.json"
@@ -72,16 +72,12 @@ class OnnxEmbedder(ModelEmbedder):
         models = [path for place in (folder, folder / "onnx") for path in sorted(place.glob("*.onnx"))]
         named = [path for path in models if path.name == "model.onnx"] or models
         if not named or not (folder / TOKENIZER).is_file():
-            raise _refused(folder, f"has no .onnx file with a {TOKENIZER}")
+            raise refused(folder, f"has no .onnx file with a {TOKENIZER}")
         if len(named) > 1 and named is models:
-            raise _refused(folder, f"has several models and none of them is model.onnx: {[p.name for p in models]}")
+            raise refused(folder, f"has several models and none of them is model.onnx: {[p.name for p in models]}")
         weights = named[0]
         outside = sorted(weights.parent.glob(f"{weights.name}?*"))  # weights of large models, in files beside theirs
         return weights, [weights, *outside, *present(folder, (TOKENIZER, SENTENCE_CONFIG, POOLING_CONFIG))]
-
-
-def _refused(folder: Path, why: str) -> ConfigurationError:
-    return ConfigurationError(f"The folder {str(folder)!r} {why}.", {"setting": "local_model", "folder": str(folder)})
 
 
 def _batch_size(weights: Path) -> int:

@@ -10,9 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from actrone_memory._model_embedder import Encode, ModelEmbedder, fetched, loaded, model_folder
+from actrone_memory._model_embedder import Encode, ModelEmbedder, fetched, loaded, model_folder, refused
 from actrone_memory.config import MINILM
-from actrone_memory.errors import ConfigurationError
 
 MODULES = "modules.json"
 
@@ -56,18 +55,14 @@ class LocalEmbedder(ModelEmbedder):
     def files(cls, folder: Path) -> tuple[Path, list[Path]]:
         """See `ModelEmbedder`."""
         if not (folder / MODULES).is_file():
-            raise _refused(folder, f"has no {MODULES}")
+            raise refused(folder, f"has no {MODULES}")
         modules = loaded(folder, lambda: json.loads((folder / MODULES).read_text("utf-8")))
         places = [folder / module["path"] for module in modules]
         files = [path for place in places for path in sorted(place.glob("*")) if path.suffix in PARTS]
         weights = [path for path in files if path.suffix in WEIGHTS]
         if not weights:
-            raise _refused(folder, f"has a {MODULES} and no weights")
+            raise refused(folder, f"has a {MODULES} and no weights")
         return weights[0], files
-
-
-def _refused(folder: Path, why: str) -> ConfigurationError:
-    return ConfigurationError(f"The folder {str(folder)!r} {why}.", {"setting": "local_model", "folder": str(folder)})
 
 
 def _cached(name: str) -> str:
