@@ -42,6 +42,14 @@ types: $(VENV)/.dev ## Check types (mypy)
 test: $(VENV)/.dev ## Run the tests (pytest)
 	@$(python) -m pytest
 
+.PHONY: models
+models: ## Test the embedders with real models, in an environment of their own
+	@$(MAKE) --no-print-directory with-models VENV=$(VENV)-models
+
+.PHONY: with-models
+with-models: $(VENV)/.models
+	@$(python) -m pytest tests/test_model_embedders.py tests/test_local_chain.py
+
 .PHONY: bench
 bench: $(VENV)/.bench ## Measure speed, size and recall (DATA=folder for recall, ARGS=--quick for a short run)
 	@$(python) -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
@@ -53,7 +61,7 @@ build: $(VENV)/.dev ## Build the sdist and the wheel into dist/
 .PHONY: clean
 clean: ## Remove build products and caches; the environment stays
 	@rm -rf dist build *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
-	@find . -path './$(VENV)' -prune -o -name __pycache__ -type d -exec rm -rf {} +
+	@find . -path './$(VENV)*' -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 # A stamp in the environment says what is installed there; a change of pyproject.toml installs it anew.
 
@@ -71,6 +79,10 @@ $(VENV)/.package: $(VENV)/.created pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.package
 	@$(pip) install --group dev
+	@touch $@
+
+$(VENV)/.models: $(VENV)/.dev
+	@$(pip) install --group models
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.package

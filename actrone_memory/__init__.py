@@ -4,6 +4,7 @@ from actrone_memory._similarity import cosine_similarity
 from actrone_memory.config import MemoryConfig
 from actrone_memory.context import Dropped, RetrievedContext, TierUsage
 from actrone_memory.embedders.hashing import HashingEmbedder
+from actrone_memory.embedders.onnx import OnnxEmbedder
 from actrone_memory.embedders.openai import OpenAIEmbedder
 from actrone_memory.embedders.sentence_transformers import LocalEmbedder
 from actrone_memory.embedders.static import StaticEmbedder
@@ -67,6 +68,7 @@ __all__ = [
     "MemoryListing",
     "MemoryManager",
     "MemoryNotFoundError",
+    "OnnxEmbedder",
     "OpenAIEmbedder",
     "OpenAIFactExtractor",
     "Page",

@@ -247,8 +247,7 @@ class ColdTier:
         """
         if self._binding is None:
             return
-        with _named_errors(self.store):
-            stored = await self._binding.bind_embedder(self._embedder)
+        stored = await _bound(self._binding, self._embedder)
         if stored != self._embedder:
             raise ConfigurationError(
                 f"The store was filled with the embedder {stored.name!r} ({stored.dimensions} dimensions), this "
@@ -266,6 +265,16 @@ class ColdTier:
         probe = [1.0] + [0.0] * (self._embedder.dimensions - 1)
         found = await self.store.search(agent_id, probe, -1.0, EVERYTHING, content_types)
         return [entry for entry in found if entry.agent_id == agent_id]
+
+
+async def stored_identity(store: L2Store, identity: EmbedderIdentity) -> EmbedderIdentity:
+    """Whose vectors ``store`` holds: ``identity`` itself when it holds none or cannot tell."""
+    return await _bound(store, identity) if isinstance(store, EmbedderBinding) else identity
+
+
+async def _bound(store: EmbedderBinding, identity: EmbedderIdentity) -> EmbedderIdentity:
+    with _named_errors(store):
+        return await store.bind_embedder(identity)
 
 
 def _may_return(entry: MemoryEntry, agent_id: str, tags: list[str] | None) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-
 from actrone_memory import _validation
+from actrone_memory._local_chain import local_embedder
 from actrone_memory.config import MemoryConfig
 from actrone_memory.embedders.hashing import HashingEmbedder
 from actrone_memory.embedders.openai import OpenAIEmbedder
@@ -13,10 +12,6 @@ from actrone_memory.errors import ConfigurationError, ValidationError
 from actrone_memory.extraction import OpenAIFactExtractor
 from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
 from actrone_memory.stores.in_memory import InMemoryStore
-
-logger = logging.getLogger("actrone_memory")
-
-_local_choice_logged = False
 
 
 def checked_config(config: MemoryConfig | None) -> MemoryConfig:
@@ -51,19 +46,20 @@ def build_stores(config: MemoryConfig, l1: L1Store | None, l2: L2Store | None) -
     return (l1 if l1 is not None else store), (l2 if l2 is not None else store)
 
 
-def build_embedder(config: MemoryConfig) -> Embedder:
-    """The embedder that ``embedding_provider`` names; "local" takes the best that is installed."""
-    global _local_choice_logged
+async def build_embedder(config: MemoryConfig, l2: L2Store) -> Embedder:
+    """The embedder that ``embedding_provider`` names; "local" looks first for the one that filled ``l2``."""
     config.validate_runtime()
-    if config.embedding_provider == "openai" and config.openai_api_key is not None:
-        key = config.openai_api_key.get_secret_value()
-        return OpenAIEmbedder(key, config.embedding_model, config.embedding_dimensions)
-    if config.embedding_provider == "static":
-        return StaticEmbedder()
-    if config.embedding_provider == "local" and not _local_choice_logged:
-        _local_choice_logged = True
-        logger.info("embedding_provider='local' uses the hashing embedder: it compares words, not meanings")
-    return HashingEmbedder(config.hashing_dimensions)
+    match config.embedding_provider:
+        case "local":
+            _check_methods("l2", l2, L2Store)
+            return await local_embedder(config.local_model, l2)
+        case "static":
+            return StaticEmbedder()
+        case "hashing":
+            return HashingEmbedder(config.hashing_dimensions)
+        case "openai":
+            key = config.openai_api_key.get_secret_value() if config.openai_api_key else ""
+            return OpenAIEmbedder(key, config.embedding_model, config.embedding_dimensions)
 
 
 def build_extractor(config: MemoryConfig) -> FactExtractor | None:

@@ -39,6 +39,9 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 MAX_DIMENSIONS = 65_536
 """More buckets than any vocabulary needs, few enough for a vector to fit into memory."""
 
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+"""The model of the local embedders: small, and measured."""
+
 _warned_variables: set[str] = set()
 
 
@@ -62,6 +65,7 @@ class MemoryConfig(BaseSettings):
     qdrant_timeout: Seconds = 10.0
 
     embedding_provider: Literal["openai", "local", "static", "hashing"] = "local"
+    local_model: Name = MINILM
     openai_api_key: SecretStr | None = None
     embedding_model: Name = "text-embedding-3-small"
     embedding_dimensions: Count = 1536

@@ -97,7 +97,7 @@ class MemoryManager:
         """
         config = _factory.checked_config(config)
         l1, l2 = _factory.build_stores(config, l1, l2)
-        embedder = embedder if embedder is not None else _factory.build_embedder(config)
+        embedder = embedder if embedder is not None else await _factory.build_embedder(config, l2)
         extractor = extractor if extractor is not None else _factory.build_extractor(config)
         reranker = reranker if reranker is not None else _factory.build_reranker(config)
         manager = cls(l1, l2, embedder, config, summariser, extractor, reranker)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 
 import pytest
 
 from actrone_memory import MemoryConfig, MemoryManager
 
+os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's client is imported: no test downloads anything
+
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No setting and no .env file of the machine reaches a test."""
     monkeypatch.chdir(tmp_path_factory.mktemp("cwd"))
-    for name in ("ACTRONE_BACKEND", "ACTRONE_EMBEDDING_PROVIDER", "ACTRONE_OPENAI_API_KEY"):
+    for name in ("ACTRONE_BACKEND", "ACTRONE_EMBEDDING_PROVIDER", "ACTRONE_LOCAL_MODEL", "ACTRONE_OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -35,6 +35,7 @@ from actrone_memory import (
     MemoryEntry,
     MemoryManager,
     MemoryNotFoundError,
+    OnnxEmbedder,
     OpenAIEmbedder,
     OpenAIFactExtractor,
     Reranker,
@@ -150,8 +151,10 @@ SIGNATURES: dict[str, tuple[str, str] | str] = {
     **{f"Embedder.{name}": row for name, row in EMBEDDER.items()},
     "HashingEmbedder": ("dimensions=256", ""),
     **{f"HashingEmbedder.{name}": row for name, row in EMBEDDER.items()},
-    "LocalEmbedder": ("", ""),
+    "LocalEmbedder": ("", "model"),
     **{f"LocalEmbedder.{name}": row for name, row in EMBEDDER.items()},
+    "OnnxEmbedder": ("model='sentence-transformers/all-MiniLM-L6-v2'", ""),
+    **{f"OnnxEmbedder.{name}": row for name, row in EMBEDDER.items()},
     "OpenAIEmbedder": ("api_key, model='text-embedding-3-small', dimensions=1536", ""),
     **{f"OpenAIEmbedder.{name}": row for name, row in EMBEDDER.items()},
     "cosine_similarity": ("a, b", ""),
@@ -175,6 +178,7 @@ SETTINGS: dict[str, object] = {
     "redis_socket_connect_timeout": 5.0,
     "qdrant_timeout": 10.0,
     "embedding_provider": "local",
+    "local_model": "sentence-transformers/all-MiniLM-L6-v2",
     "openai_api_key": None,
     "embedding_model": "text-embedding-3-small",
     "embedding_dimensions": 1536,
@@ -305,7 +309,7 @@ errors = pytest.mark.parametrize("error", ERRORS, ids=lambda error: f"{type(erro
 
 OPTIONAL_PACKAGES = (
     "langchain langchain_core llama_index redis qdrant_client openai torch sentence_transformers tiktoken fastembed "
-    "onnxruntime typer rich pytest"
+    "huggingface_hub loguru onnxruntime tokenizers typer rich pytest"
 ).split()
 
 
@@ -542,7 +546,9 @@ def test_the_in_process_store_is_both_tiers() -> None:
 
 def test_an_embedder_must_embed_and_tell_its_dimensions() -> None:
     assert Embedder.__abstractmethods__ == {"embed", "embed_batch", "dimensions"}
-    assert [e for e in (HashingEmbedder, LocalEmbedder, OpenAIEmbedder) if not issubclass(e, Embedder)] == []
+    assert [
+        e for e in (HashingEmbedder, LocalEmbedder, OnnxEmbedder, OpenAIEmbedder) if not issubclass(e, Embedder)
+    ] == []
 
 
 def test_an_embedder_is_named_after_its_class_and_unmeasured_unless_it_says_otherwise() -> None:
@@ -566,8 +572,9 @@ def test_an_embedder_is_named_after_its_class_and_unmeasured_unless_it_says_othe
         (lambda: OpenAIEmbedder("sk-test"), "openai", "openai"),
         (lambda: OpenAIFactExtractor("sk-test"), "openai", "openai"),
         (LocalEmbedder, "sentence-transformers", "sentence_transformers"),
+        (OnnxEmbedder, "fastembed", "fastembed"),
     ],
-    ids=["OpenAIEmbedder", "OpenAIFactExtractor", "LocalEmbedder"],
+    ids=["OpenAIEmbedder", "OpenAIFactExtractor", "LocalEmbedder", "OnnxEmbedder"],
 )
 def test_a_part_without_its_package_is_refused_at_once_and_names_what_is_missing(
     make: Any, package: str, module: str, monkeypatch: pytest.MonkeyPatch

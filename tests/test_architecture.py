@@ -36,6 +36,7 @@ PURE = {
 }
 TEXT = {"context", "extraction"}
 INDEX = {"_index"}
+MODEL = {"_model_embedder"}
 PARTS = {"embedders", "stores"}
 MACHINERY = {
     "_archive",
@@ -43,6 +44,7 @@ MACHINERY = {
     "_capabilities",
     "_embedding",
     "_factory",
+    "_local_chain",
     "_memories",
     "_recall",
     "_turnstile",
@@ -51,7 +53,7 @@ LAYERS: list[set[str]] = [
     BOTTOM,
     SEAMS,
     PURE,
-    TEXT | INDEX,
+    TEXT | INDEX | MODEL,
     PARTS,
     MACHINERY,
     {"manager"},
@@ -63,9 +65,11 @@ LAYERS: list[set[str]] = [
 CORE_PACKAGES = {"numpy", "pydantic", "pydantic_core", "pydantic_settings", "snowballstemmer"}
 OPTIONAL_PACKAGES = {
     "fastembed": {"actrone_memory.embedders.onnx"},
+    "huggingface_hub": {"actrone_memory._model_embedder", "actrone_memory.embedders.sentence_transformers"},
     "langchain": {"actrone_langchain"},
     "langchain_core": {"actrone_langchain"},
     "llama_index": {"actrone_llamaindex"},
+    "loguru": {"actrone_memory.embedders.onnx"},
     "onnxruntime": {"actrone_memory.embedders.onnx"},
     "openai": {"actrone_memory.embedders.openai", "actrone_memory.extraction"},
     "pytest": {"actrone_memory.testing"},
@@ -74,6 +78,7 @@ OPTIONAL_PACKAGES = {
     "rich": {"actrone_memory.cli"},
     "sentence_transformers": {"actrone_memory.embedders.sentence_transformers"},
     "tiktoken": {"actrone_memory.tokens"},
+    "tokenizers": {"actrone_memory.embedders.onnx"},
     "torch": {"actrone_memory.embedders.sentence_transformers"},
     "typer": {"actrone_memory.cli"},
 }
@@ -178,7 +183,7 @@ def test_the_index_imports_only_pure_modules_and_what_is_below(module: str) -> N
 
 @pytest.mark.parametrize("module", engine_modules(PARTS))
 def test_a_store_or_embedder_sees_neither_the_manager_nor_another_part(module: str) -> None:
-    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX
+    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL
 
 
 def test_the_manager_is_imported_by_the_sync_manager_and_the_package_alone() -> None:

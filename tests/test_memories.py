@@ -232,8 +232,8 @@ async def test_a_reranker_orders_the_best_and_its_failure_costs_nothing() -> Non
 
 async def test_recency_breaks_ties_and_does_not_bury_an_old_rule(memory: MemoryManager) -> None:
     store = InMemoryStore()
-    memory = await MemoryManager.create(l1=store, l2=store)
     embedder = HashingEmbedder()
+    memory = await MemoryManager.create(l1=store, l2=store, embedder=embedder)
     rule = await memory.inject_memory("a", "Commit messages follow Conventional Commits.")
     (entry,) = await memory.list_memories("a")
     old = entry.model_copy(
