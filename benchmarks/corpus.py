@@ -1,4 +1,4 @@
-"""Sentences from a made-up vocabulary with a Zipf-like distribution: the same ones for the same seed, for ever."""
+"""Senseless sentences of English words with a Zipf-like distribution: the same ones for the same seed and table."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import random
 from collections.abc import Iterator
 from itertools import accumulate, islice
 
+from actrone_memory._lexical import STOPWORDS
+from actrone_memory._wordpieces import packaged_table
+
 VOCABULARY_SIZE = 5_000
 SHORTEST_SENTENCE, LONGEST_SENTENCE = 8, 14
-FEWEST_SYLLABLES, MOST_SYLLABLES = 3, 4
-"""With shorter words the vocabulary would be denser than any language: every word one letter away from others."""
+SHORTEST_WORD = 4
 
 ZIPF_OFFSET = 2.7
 """Mandelbrot's correction: without it one word would stand in two sentences of three, as only stopwords do."""
 
 MEMORIES, QUERIES = "memories", "queries"
 """Seeds: what is stored and what is asked share the vocabulary, not the sentences."""
-
-_CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aiou"
 
 
 def sentences(seed: str, count: int) -> Iterator[str]:
@@ -36,13 +36,7 @@ def _endless(seed: str) -> Iterator[str]:
 
 
 def _vocabulary() -> list[str]:
-    generator = random.Random("vocabulary")
-    words: dict[str, None] = {}
-    while len(words) < VOCABULARY_SIZE:
-        words[_word(generator)] = None
-    return list(words)
-
-
-def _word(generator: random.Random) -> str:
-    syllables = generator.randint(FEWEST_SYLLABLES, MOST_SYLLABLES)
-    return "".join(generator.choice(_CONSONANTS) + generator.choice(_VOWELS) for _ in range(syllables))
+    """English words that the table of the package knows whole, in an order that is nobody's: the first are frequent."""
+    known = packaged_table().pieces
+    words = [piece for piece in known if len(piece) >= SHORTEST_WORD and piece.isalpha() and piece not in STOPWORDS]
+    return random.Random("vocabulary").sample(words, VOCABULARY_SIZE)

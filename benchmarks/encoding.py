@@ -17,7 +17,7 @@ MOST_MICROSECONDS = 100.0
 
 async def measure(queries: int) -> list[Figure]:
     """Median and 99th percentile over different queries of words seen before."""
-    embedder = engine.make_embedder()
+    embedder = await engine.make_embedder()
     microseconds = []
     for text in corpus.sentences(corpus.QUERIES, WARM_UP_QUERIES + queries):
         started = time.perf_counter()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 
-from actrone_memory import Embedder, MemoryConfig, MemoryManager, create_memory_manager
+from actrone_memory import Embedder, InMemoryStore, MemoryConfig, MemoryManager, create_memory_manager
 from actrone_memory._factory import build_embedder
 
 AGENT = "benchmark"
@@ -29,9 +29,9 @@ def open_manager() -> AbstractAsyncContextManager[MemoryManager]:
     return create_memory_manager(MemoryConfig())
 
 
-def make_embedder() -> Embedder:
+async def make_embedder() -> Embedder:
     """The embedder that `open_manager` gives to its manager; the factory alone knows what "local" picks."""
-    return build_embedder(MemoryConfig())
+    return await build_embedder(MemoryConfig(), InMemoryStore())
 
 
 async def inject(memory: MemoryManager, texts: Iterable[str]) -> None:

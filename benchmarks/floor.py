@@ -33,7 +33,7 @@ class Floor:
 
 async def embed(texts: Sequence[str]) -> NDArray[np.float32]:
     """The vectors that the engine computes for ``texts``, one row each."""
-    embedder = engine.make_embedder()
+    embedder = await engine.make_embedder()
     starts = range(0, len(texts), EMBEDDED_AT_ONCE)
     parts = [await embedder.embed_batch(list(texts[start : start + EMBEDDED_AT_ONCE])) for start in starts]
     return np.concatenate([np.asarray(part, np.float32) for part in parts])

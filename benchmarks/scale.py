@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import chart, corpus, table
+from benchmarks import chart, corpus, engine, table
 from benchmarks.figures import Figure
 from benchmarks.filling import Memories, agent_name, fill_unbounded, fill_within
 from benchmarks.floor import embed
@@ -77,7 +77,7 @@ async def _questions(agents: int, queries: int, lookup: Lookup) -> list[Question
 
 async def _fill_all(case: Case, memories: Memories, lookup: Lookup) -> list[Searcher]:
     """The libraries that hold all memories now, ours with both its ways; the case notes why others do not."""
-    ours = Search(lookup)
+    ours = Search(await engine.make_embedder(), lookup)
     seconds = await fill_unbounded(ours, memories, lookup)
     filled: list[Searcher] = [ours, Retrieve(ours)]
     case.timings.update({way.name: Timing() for way in filled})

@@ -18,9 +18,9 @@ class Search:
 
     name = SEARCH
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, embedder: Embedder, lookup: Lookup) -> None:
         self._store = InMemoryStore()
-        self._embedder = _LookupEmbedder(engine.make_embedder(), lookup)
+        self._embedder = _LookupEmbedder(embedder, lookup)
 
     async def fill(self, batch: Batch) -> None:
         """Store the memories as `inject_memory` does, in one step."""
