@@ -53,7 +53,7 @@ class MemoryConfig(BaseSettings):
             message names the setting.
     """
 
-    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_file=".env", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_file=".env", extra="ignore", defer_build=True)
 
     backend: Literal["memory", "redis_qdrant"] = "memory"
     redis_url: Name = "redis://localhost:6379"

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from actrone_memory import _panel, _render
-from actrone_memory.models import MemoryEntry, Turn
+from actrone_memory.models import MemoryEntry, Record, Turn
 
 Tier = Literal["memories", "session"]
 
 
-class TierUsage(BaseModel):
+class TierUsage(Record):
     """Tokens of one tier of the budget: what its rendered text costs, and what it may cost."""
 
     used: int = 0
     allowed: int = 0
 
 
-class Dropped(BaseModel):
+class Dropped(Record):
     """How many candidates the budget left out."""
 
     turns: int = 0
@@ -27,7 +27,7 @@ class Dropped(BaseModel):
     memories: int = 0
 
 
-class RetrievedContext(BaseModel):
+class RetrievedContext(Record):
     """What matters for the next model call, within the budget.
 
     ``recent_turns`` are this session's, oldest first. ``episodic_memories`` (facts, summaries, injected) and

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Literal
 from uuid import uuid4
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 ContentType = Literal["turn", "summary", "tool_result", "injected", "fact"]
 Sensitivity = Literal["none", "low", "pii", "sensitive"]
@@ -21,7 +21,13 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class ToolResult(BaseModel):
+class Record(BaseModel):
+    """Data with checked fields; the checks are built with the first object, which keeps the import fast."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class ToolResult(Record):
     """One tool call of a turn with what it returned.
 
     ``params`` and ``result`` come back from every store as JSON values. ``duration_ms`` is in milliseconds.
@@ -34,7 +40,7 @@ class ToolResult(BaseModel):
     duration_ms: int | None = None
 
 
-class Turn(BaseModel):
+class Turn(Record):
     """A user message with all that answers it; on the way in, one record of such a turn.
 
     A record with ``continues=True`` belongs to the turn before it. What reads return are whole turns: joined from
@@ -58,7 +64,7 @@ class Turn(BaseModel):
     records: list[Turn] = Field(default_factory=list, repr=False)
 
 
-class MemoryEntry(BaseModel):
+class MemoryEntry(Record):
     """One long-term memory of one agent.
 
     ``importance_score`` is in [0, 1]. ``score`` (best match of a query near 1.0) is set on what a search returns, with
@@ -88,7 +94,7 @@ class MemoryEntry(BaseModel):
     sequence: int | None = None
 
 
-class SessionMetadata(BaseModel):
+class SessionMetadata(Record):
     """Size and age of one session. ``turn_count`` counts whole turns still held by the hot tier."""
 
     agent_id: str

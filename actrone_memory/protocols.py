@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from actrone_memory.models import ContentType, MemoryEntry, Sensitivity, SessionMetadata, Turn
+from actrone_memory.models import ContentType, MemoryEntry, Record, Sensitivity, SessionMetadata, Turn
 
 
 @runtime_checkable
@@ -258,7 +258,7 @@ class Embedder(ABC):
         return f"{type(self).__module__}.{type(self).__qualname__}"
 
 
-class ExtractedFact(BaseModel):
+class ExtractedFact(Record):
     """One self-contained fact taken from a conversation. ``importance`` is in [0, 1]."""
 
     content: str
