@@ -189,6 +189,7 @@ SETTINGS: dict[str, object] = {
     "relevance_weight": 0.7,
     "recency_weight": 0.3,
     "hybrid_retrieval": True,
+    "newer_wins": True,
     "rerank_enabled": False,
     "rerank_model": "Xenova/ms-marco-MiniLM-L-6-v2",
     "rerank_top_k": 20,

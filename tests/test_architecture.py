@@ -20,6 +20,7 @@ BOTTOM = {"errors", "models"}
 SEAMS = {"protocols", "config", "tokens"}
 PURE = {
     "_budget",
+    "_cues",
     "_ids",
     "_json",
     "_lexical",
@@ -30,6 +31,7 @@ PURE = {
     "_shelf",
     "_similarity",
     "_turns",
+    "_updates",
     "_validation",
     "_vocabulary",
 }

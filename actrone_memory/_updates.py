@@ -1,0 +1,275 @@
+"""When a newer memory takes the place of an older one, told from both alone, without a model. Pure.
+
+Hiding is for the clear case: the new text says that something the old one builds on is gone, or repeats it with another
+number. Likeness alone never hides; it only puts the newer of two memories about the same matter before the older.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from actrone_memory import _cues
+from actrone_memory._lexical import GERMAN_STOPWORDS, STOPWORDS, compose, fold, stem
+from actrone_memory.models import ContentType, MemoryEntry
+
+UPDATED_TYPES: list[ContentType] = ["injected", "fact"]
+"""What may be outdated: turns and summaries say what was, not what holds."""
+
+LONGEST_STATEMENT = 1_000
+"""Longer texts are documents: a line in one says little about the whole."""
+
+MOST_OWN_WORDS = 6
+"""A memory with more words of its own tells more than the new one answers, so it stays."""
+
+MOST_OWN_WORDS_UNLINKED = 3
+"""The same where the new text names no matter: "we moved from X to Y" ends "unit tests run with X"."""
+
+WORDS_TO_A_MEASURE = 2
+"""Words that may stand between "is", "at most" and the like and their number: "needs at least two", "uses Node 20"."""
+
+_EMPTY_WORDS = STOPWORDS | GERMAN_STOPWORDS
+_ORDINARY = frozenset(stem(fold(word)) for word in _cues.ORDINARY)
+_WORD = re.compile(rf"[^\W_{_cues.HAN}]+|[{_cues.HAN}]+")
+_MEASURED_WORD = re.compile(rf"{_cues.NAME}|[{_cues.HAN}]+")
+_NAME = re.compile(_cues.NAME)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[;。；！？\n]")
+_CLAUSE_END = re.compile(rf"[:,](?:\s|(?=[{_cues.HAN}]))|{_cues.REASON.pattern}", re.IGNORECASE)
+"""A comma, a colon or the reason: what follows the news there narrows nothing."""
+_LOOKS_LIKE_A_NAME = re.compile(r"[A-Z]|\d|.[-./_:@#+]|^@")
+
+
+def content_words(text: str) -> list[str]:
+    """Stems of the words that tell what ``text`` is about, in order; Chinese as pairs of characters."""
+    words: list[str] = []
+    for found in _WORD.finditer(text):
+        word = found.group()
+        if word[0] >= _cues.HAN[0] and word[0] <= _cues.HAN[-1]:
+            words += [run[i : i + 2] for run in _cues.ORDINARY_HAN.split(word) for i in range(len(run) - 1)]
+        elif word.casefold() not in _EMPTY_WORDS:
+            words.append(stem(fold(word)))
+    return [word for word in words if word not in _ORDINARY]
+
+
+class Farewell(NamedTuple):
+    """What a text says is gone: the name's key, what came instead, the matter it is said of, and the words used."""
+
+    name: tuple[str, ...]
+    successor: tuple[str, ...]
+    matter: frozenset[str]
+    contrast: bool
+    words: str
+    looks_like_a_name: bool
+
+
+def may_replace(text: str) -> bool:
+    """Whether ``text`` could take the place of any older one: cheap, and the first thing to ask."""
+    return bool(farewells(text)) or _measure(text) is not None
+
+
+def why_replaced(old: MemoryEntry, new: MemoryEntry) -> str | None:
+    """Why ``old`` no longer holds now that ``new`` is said, in words for a reader; None when both may hold.
+
+    Memories whose tags have nothing in common, and texts too long for a statement, never replace each other.
+    """
+    if len(old.content) > LONGEST_STATEMENT or _apart(old.topic_tags, new.topic_tags):
+        return None
+    for farewell in farewells(new.content):
+        if _ends(farewell, old.content, new.content):
+            return f"the newer memory says: {farewell.words}"
+    numbers = _changed_number(old.content, new.content)
+    return numbers and f"only a number changed: {numbers}"
+
+
+def _apart(tags: Collection[str], others: Collection[str]) -> bool:
+    return bool(tags) and bool(others) and set(tags).isdisjoint(others)
+
+
+# --- what is gone -----------------------------------------------------------------------------------------------------
+
+
+def farewells(text: str) -> list[Farewell]:
+    """Everything that ``text`` says is gone, without what is planned, conditional or denied; [] for most texts."""
+    if len(text) > LONGEST_STATEMENT or not _cues.HINT.search(text):
+        return []
+    return [farewell for sentence in _SENTENCE_END.split(_plain(text)) for farewell in _farewells_of(sentence)]
+
+
+def _farewells_of(sentence: str) -> Iterator[Farewell]:
+    for cue in _cues.CUES:
+        for found in cue.pattern.finditer(sentence):
+            groups = found.groupdict(default="")
+            name = _key(groups["old"])
+            if name and not _in_doubt(sentence, found):
+                successor = _key(groups.get("new", ""))
+                looks = _looks_like_a_name(sentence, *found.span("old"))
+                yield Farewell(name, successor, _matter(sentence, found), cue.contrast, found.group().strip(), looks)
+
+
+def _in_doubt(sentence: str, found: re.Match[str]) -> bool:
+    """Whether the sentence speaks of a plan, a condition or a part only."""
+    said_before = f"{sentence[: found.start()]} {_object(found)} {found['old']}"
+    return bool(_cues.UNCERTAIN.search(said_before) or _cues.PARTIAL.search(sentence, found.end()))
+
+
+def _object(found: re.Match[str]) -> str:
+    """What the cue says it of, within its own words: "all dates" in "moved all dates from"."""
+    return found.groupdict(default="").get("object", "")
+
+
+def _plain(text: str) -> str:
+    """``text`` in one form of its characters, without the marks of code."""
+    return compose(text).replace("`", "").replace("’", "'")
+
+
+def _key(name: str) -> tuple[str, ...]:
+    """``name`` in the form in which names are compared; () for words that name nothing."""
+    words = [word for word in _NAME.findall(name) if word.casefold() not in _EMPTY_WORDS]
+    keys = [stem(fold(word).removesuffix(".js")) for word in words]
+    return () if set(keys) <= _ORDINARY else tuple(keys)
+
+
+def _matter(sentence: str, found: re.Match[str]) -> frozenset[str]:
+    """What the sentence says it of: all but the cue itself, up to the end of the clause."""
+    end = _CLAUSE_END.search(sentence, found.end())
+    after = sentence[found.end() : end.start() if end else None]
+    rest = f"{sentence[: found.start()]} {_object(found)} {after}"
+    return frozenset(content_words(_without_instruments(rest)))
+
+
+def _without_instruments(text: str) -> str:
+    """``text`` without identifiers and versions, except those that tell where: "in `apps/admin`"."""
+
+    def blank(found: re.Match[str]) -> str:
+        name = found.group()
+        coded = _LOOKS_LIKE_A_NAME.search(name[1:]) and not name.isalpha()
+        return " " if coded and not _cues.PLACE.search(text[: found.start()]) else name
+
+    return _NAME.sub(blank, text)
+
+
+# --- whether it ends the older memory ---------------------------------------------------------------------------------
+
+
+def _ends(farewell: Farewell, old: str, new: str) -> bool:
+    """Whether ``old`` builds on what is gone, in a matter no wider and no other than the one ``new`` speaks of."""
+    old = _plain(old)
+    place = _named(farewell.name, old)
+    if place is None or not _stands(old, place):
+        return False
+    if not (farewell.looks_like_a_name or _looks_like_a_name(old, *place) or _is_instrument(old, *place)):
+        return False
+    if farewell.successor and _named(farewell.successor, old):
+        return False
+    rest = f"{old[: place[0]]} {old[place[1] :]}"
+    about = content_words(rest)
+    if not farewell.matter.issubset(about):
+        return False
+    if farewell.contrast or _cues.PLACE.search(old[: place[0]]):
+        return farewell.matter.issuperset(about)
+    return _same_subject(old, place, about, new)
+
+
+def _named(name: tuple[str, ...], text: str) -> tuple[int, int] | None:
+    """Where ``text`` has exactly this name, not a longer one such as jest-axe or React Router."""
+    found = list(_NAME.finditer(text))
+    keys = [stem(fold(word.group()).removesuffix(".js")) for word in found]
+    size = len(name)
+    for i in range(len(keys) - size + 1):
+        if tuple(keys[i : i + size]) == name and not _continues(text, found[i + size - 1].end()):
+            return found[i].start(), found[i + size - 1].end()
+    return None
+
+
+def _continues(text: str, end: int) -> bool:
+    return re.match(r" [A-Z0-9]", text[end : end + 2]) is not None
+
+
+def _stands(text: str, place: tuple[int, int]) -> bool:
+    """Whether ``text`` is a standing rule that affirms what is named there."""
+    before, after = text[: place[0]], text[place[1] :]
+    return not (
+        _cues.REJECTED.search(before)
+        or _cues.REFUSED.search(after)
+        or _cues.PAST.search(text)
+        or _cues.EXCEPTIONAL.search(text)
+    )
+
+
+def _looks_like_a_name(text: str, start: int, end: int) -> bool:
+    """Capitals, digits or joints; the capital that every sentence begins with tells nothing."""
+    opens_sentence = re.search(r"[.:;!?。；！？]\s*$|^\s*$", text[:start])
+    return bool(_LOOKS_LIKE_A_NAME.search(text[start + bool(opens_sentence) : end]))
+
+
+def _is_instrument(text: str, start: int, end: int) -> bool:
+    """Whether a plain word stands where names of tools do: "run with unittest", "use axios for"."""
+    return bool(_cues.INSTRUMENT.search(text[:start]) and _cues.AFTER_NAME.match(text[end:]))
+
+
+def _same_subject(old: str, place: tuple[int, int], about: list[str], new: str) -> bool:
+    """Whether ``new`` names what ``old`` is about, or ``old`` says little more than that it builds on what is gone."""
+    told = set(content_words(_plain(new)))
+    own = set(about) - told
+    subject = content_words(_cues.SUBJECT_END.split(old[: place[0]], maxsplit=1)[0])
+    if subject and told.issuperset(subject[-1:]):
+        return len(own) <= MOST_OWN_WORDS
+    return len(own) <= MOST_OWN_WORDS_UNLINKED and not _cues.LOCATIVE.search(old)
+
+
+# --- another number ---------------------------------------------------------------------------------------------------
+
+
+def _changed_number(old: str, new: str) -> str | None:
+    """ "100 -> 120" when the two texts differ in one measured number and in nothing else."""
+    before, after = _measure(old), _measure(new)
+    if before is None or after is None or before.frame != after.frame:
+        return None
+    changed = [i for i, (was, now) in enumerate(zip(before.numbers, after.numbers, strict=True)) if was != now]
+    if len(changed) != 1 or changed[0] not in after.measured:
+        return None
+    return f"{before.numbers[changed[0]]} -> {after.numbers[changed[0]]}"
+
+
+class _Measure(NamedTuple):
+    """The words of a text with its numbers taken out, the numbers, and which of them are measures, not labels."""
+
+    frame: tuple[str, ...]
+    numbers: tuple[str, ...]
+    measured: frozenset[int]
+
+
+def _measure(text: str) -> _Measure | None:
+    """None for a text that measures nothing, for the past, and for conditions, which may hold side by side."""
+    if len(text) > LONGEST_STATEMENT or not _cues.NUMBER.search(text):
+        return None
+    if _cues.CONDITION.search(text) or _cues.PAST.search(text):
+        return None
+    frame: list[str] = []
+    numbers: list[str] = []
+    measured: set[int] = set()
+    since_measuring = LONGEST_STATEMENT
+    for word in _measured_words(text):
+        number = _cues.A_NUMBER.fullmatch(word)
+        if number:
+            measured |= {len(numbers)} if since_measuring <= WORDS_TO_A_MEASURE else set()
+            numbers.append(number["value"])
+        frame += ["#", number["unit"]] if number else [word] if word not in _cues.FILLERS else []
+        since_measuring = 0 if _cues.MEASURING.search(word) else since_measuring + 1
+    return _Measure(tuple(frame), tuple(numbers), frozenset(measured)) if measured else None
+
+
+def _measured_words(text: str) -> Iterator[str]:
+    """The words in one form; number words as digits."""
+    for found in _MEASURED_WORD.finditer(_cues.HAN_NUMERAL.sub(lambda m: _cues.NUMBER_WORDS[m.group()], _plain(text))):
+        word = found.group()
+        if word != "a":  # "plan A" is no article
+            folded = fold(word)
+            yield _cues.SAME_WORDS.get(folded, folded)
+
+
+# --- the order of results ---------------------------------------------------------------------------------------------
