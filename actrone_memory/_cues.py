@@ -228,7 +228,7 @@ NUMBER_WORDS = {
 SAME_WORDS = NUMBER_WORDS | {"max": "maximum", "min": "minimum"}
 HAN_NUMERAL = re.compile("[两二三四五六七八九十](?=[个次天年名位行])")
 NUMBER = re.compile(
-    rf"\d|\b(?:{'|'.join(word for word in NUMBER_WORDS if word.islower())})\b|{HAN_NUMERAL.pattern}", re.I
+    rf"\d|\b(?:{'|'.join(word for word in NUMBER_WORDS if word.islower())})\b|{HAN_NUMERAL.pattern}", re.IGNORECASE
 )
 A_NUMBER = re.compile(r"(?P<value>\d+(?:[.,]\d+)*)(?P<unit>[a-z]{0,3})")
 

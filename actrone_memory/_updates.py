@@ -7,11 +7,8 @@ number. Likeness alone never hides; it only puts the newer of two memories about
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from actrone_memory import _cues
 from actrone_memory._lexical import GERMAN_STOPWORDS, STOPWORDS, compose, fold, stem

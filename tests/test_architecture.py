@@ -24,6 +24,7 @@ PURE = {
     "_ids",
     "_json",
     "_lexical",
+    "_newer_first",
     "_panel",
     "_ranking",
     "_render",
