@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from actrone_memory._lexical import fold
+
 HAN = "\u3400-\u9fff"
 _LETTER = rf"[^\W{HAN}]"
 NAME = rf"(?<!{_LETTER})@?{_LETTER}+(?:[-./:@]+{_LETTER}+)*(?:\+\+|#)?"
@@ -33,21 +35,26 @@ _GEWECHSELT = "umgestellt|umgestiegen|gewechselt|migriert|umgezogen"
 _VIA = r"(?:use|uses|using|with|via|through|on|by|in|supports?|rel(?:y|ies) on|depends? on|runs? (?:on|with)|needs?)"
 
 
-class Cue(NamedTuple):
-    """One way to say it."""
+class Manner(NamedTuple):
+    """Ways of one language to say it. A casefolded text without any of the ``hints`` has none of them."""
 
-    pattern: re.Pattern[str]
-    contrast: bool
-
-
-def _cues(*patterns: str, contrast: bool = False) -> list[Cue]:
-    return [Cue(re.compile(pattern, re.IGNORECASE), contrast) for pattern in patterns]
+    hints: tuple[str, ...]
+    patterns: tuple[re.Pattern[str], ...]
+    contrast: bool = False
 
 
-_ENGLISH = _cues(
+def _manner(hints: str, *patterns: str, contrast: bool = False) -> Manner:
+    compiled = tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
+    return Manner(tuple(hints.split("|")), compiled, contrast)
+
+
+_ENGLISH = _manner(
+    "moved|migrated|switched|changed|ported|converted|replace|supersede|removed|dropped|abandoned|"
+    "retired|deprecated|left|ditched|stopped using|rid of|gave up|phased out|no longer|any longer|"
+    "anymore|any more|turned off|decommissioned|discontinued|shut down|gone|obsolete|history|abolished",
     # "are moved from" tells a routine, "moved from" an event
-    r"(?<!\bis )(?<!\bare )(?<!\bbe )\b(?:moved|migrated|switched|changed|ported|converted)(?P<object>(?: [^\s,;]+){0,4}?) "
-    rf"from {OLD}(?: to {NEW})?",
+    r"(?<!\bis )(?<!\bare )(?<!\bbe )\b(?:moved|migrated|switched|changed|ported|converted)"
+    rf"(?P<object>(?: [^\s,;]+){{0,4}}?) from {OLD}(?: to {NEW})?",
     rf"(?<!\bis )(?<!\bare )(?<!\bbe )\breplaced {OLD} (?:with|by) {NEW}",
     rf"{NEW} (?:replaces|replaced|has replaced|have replaced|supersedes) {OLD}",
     rf"\b(?:we|has|have|team){_SINCE} (?:removed|dropped|abandoned|retired|deprecated|left|ditched) {OLD}"
@@ -57,10 +64,12 @@ _ENGLISH = _cues(
     rf"\b(?:not|n't) use {OLD} any ?(?:more|longer)\b",
     rf"{OLD} (?:was|were|has been|have been|got){_SINCE} (?:{_ENDED})\b(?: (?:by|with|in favou?r of) {NEW})?",
     rf"{OLD} (?:is|are){_SINCE} (?:deprecated|gone|retired|obsolete|history|abolished|superseded|"
-    r"no longer (?:used|supported|allowed|needed|in use|maintained|available|required)|not used any ?(?:more|longer))\b",
+    r"no longer (?:used|supported|allowed|needed|in use|maintained|available|required)|"
+    r"not used any ?(?:more|longer))\b",
     rf"{OLD} (?:may|must|should|can|shall) no longer be used\b",
 )
-_GERMAN = _cues(
+_GERMAN = _manner(
+    "nicht mehr|umge|umstieg|wechsel|migriert|abge|ausgemustert|ersetzt|entf|gestrichen|veraltet|löst",
     rf"{_BEFORE}\bnicht mehr (?:(?:mit|über|per|auf|in|aus|via|gegen|bei|von|als|unter) )?{OLD}",
     rf"\b(?:nutzen|verwenden|benutzen) {OLD} nicht mehr\b",
     rf"\bvo[nm] {OLD} (?:auf|zu|zum|zur|nach) {NEW}\b(?P<object>[^.;]*?)\b(?:{_GEWECHSELT})\b",
@@ -73,7 +82,8 @@ _GERMAN = _cues(
     rf"{NEW} löst {OLD} ab\b",
     rf"{NEW} ersetzt (?!durch ){OLD}",
 )
-_FRENCH_AND_SPANISH = _cues(
+_FRENCH_AND_SPANISH = _manner(
+    "utilis|été|obsol|déprécié|passé|migré|basculé|ya no|migra|pasa|cambia|fue|sido",
     rf"\bn['’]utilis\w+ plus {OLD}",
     rf"{OLD} (?:a|ont) été (?:remplacé|supprimé|retiré|abandonné)\w*(?: par {NEW})?",
     rf"{OLD} (?:est|sont) (?:obsolète|déprécié)\w*",
@@ -83,7 +93,8 @@ _FRENCH_AND_SPANISH = _cues(
     rf"\b(?:migramos|pasamos|cambiamos|migrado|pasado|cambiado) de {OLD} a {NEW}",
     rf"{OLD} (?:fue|fueron|ha sido|han sido) (?:eliminad|reemplazad|retirad|sustituid)\w+(?: por {NEW})?",
 )
-_CHINESE = _cues(
+_CHINESE = _manner(
+    "不再|迁移|切换|更换|替换|升级|转|换|改|弃用|废弃|停用|淘汰|移除|下线|删除|取代|替代",
     rf"(?:(?P<new>{_PHRASE}) ?[，,、] ?)?而?不再(?:使用|采用|支持|依赖|通过|用)? ?{OLD}",
     rf"[从由将把] ?{OLD} ?(?:已经?|全部|统一|全面)*(?:迁移|切换|更换|替换|升级|转|换|改)(?:到|至|为|成|用) ?{NEW}",
     rf"(?:已经?(?:弃用|废弃|停用|淘汰|移除)|(?:弃用|废弃|停用|淘汰|移除)了) ?{OLD}",
@@ -92,24 +103,14 @@ _CHINESE = _cues(
     rf"{OLD} ?被 ?{NEW} ?(?:取代|替换|替代)",
     rf"{NEW} ?(?:取代|替代|替换)了 ?{OLD}",
 )
-_CONTRAST = _cues(
+_CONTRAST = _manner(
+    "instead of|rather than|in place of|statt|anstelle|au lieu|plutôt|en lugar|en vez|代替|替代|取代|而不是|而非",
     rf"(?:(?P<new>{_PHRASE}),? )?\b(?:instead of|rather than|in place of|anstatt|statt|anstelle von|"
     rf"au lieu de|plutôt que|en lugar de|en vez de) {OLD}",
     rf"(?:(?P<new>{_PHRASE}) ?[，,]? ?)?(?:代替|替代|取代|而不是|而非) ?{OLD}",
     contrast=True,
 )
-CUES = _ENGLISH + _GERMAN + _FRENCH_AND_SPANISH + _CHINESE + _CONTRAST
-
-HINT = re.compile(
-    r"from|replace|supersed|removed|dropped|abandoned|retired|deprecated|left|ditched|stopped|rid of|gave up|phased|"
-    r"no longer|any ?more|any longer|switched off|turned off|decommission|discontinued|shut down|gone|obsolete|history|"
-    r"abolished|nicht mehr|umge|umstieg|wechsel|migri|abge|ausgemustert|ersetzt|entf|gestrichen|veraltet|löst|"
-    r"plus|été|obsol|dépréci|migré|basculé|passé|ya no| de |fue|sido|"
-    r"instead of|rather than|in place of|statt|anstelle|au lieu|plutôt|en lugar|en vez|"
-    r"不再|迁移|切换|更换|替换|升级|[转换改](?:到|至|为|成|用)|弃用|废弃|停用|淘汰|移除|下线|删除|取代|替代|代替|而不是|而非",
-    re.IGNORECASE,
-)
-"""One look at a text tells whether any of the cues can be in it."""
+MANNERS = (_ENGLISH, _GERMAN, _FRENCH_AND_SPANISH, _CHINESE, _CONTRAST)
 
 UNCERTAIN = re.compile(
     r"\b(?:if|unless|until|when|once|before|after|while|will|plans?|planned|planning|going to|consider\w*|maybe|"
@@ -218,7 +219,7 @@ ORDINARY_HAN = re.compile(
 """The same in Chinese, where nothing tells words apart."""
 
 NUMBER_WORDS = {
-    word: str(value)
+    fold(word): str(value)
     for words in (
         "one two three four five six seven eight nine ten",
         "ein zwei drei vier fünf sechs sieben acht neun zehn",
@@ -227,9 +228,6 @@ NUMBER_WORDS = {
 } | dict(zip("两二三四五六七八九十", ("2", "2", "3", "4", "5", "6", "7", "8", "9", "10"), strict=True))
 SAME_WORDS = NUMBER_WORDS | {"max": "maximum", "min": "minimum"}
 HAN_NUMERAL = re.compile("[两二三四五六七八九十](?=[个次天年名位行])")
-NUMBER = re.compile(
-    rf"\d|\b(?:{'|'.join(word for word in NUMBER_WORDS if word.islower())})\b|{HAN_NUMERAL.pattern}", re.IGNORECASE
-)
 A_NUMBER = re.compile(r"(?P<value>\d+(?:[.,]\d+)*)(?P<unit>[a-z]{0,3})")
 
 MEASURING = re.compile(

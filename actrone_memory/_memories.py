@@ -53,43 +53,44 @@ class MemoryWriter:
         Raises:
             MemoryNotFoundError: ``supersedes`` is no entry of the agent; nothing was written.
         """
-        async with self._queues.turn(self._queue(entry, supersedes)):
+        update = self._update_of(entry)
+        alone = supersedes is None and update is None
+        async with self._queues.turn(entry.id if alone else entry.agent_id):
             while True:
                 epoch = await self._cold.erasure_epoch(entry.agent_id)
-                batch = await self._with_replaced(entry, supersedes)
+                batch = await self._with_replaced(entry, update, supersedes)
                 if await self._cold.upsert_many(batch, epoch=epoch):
                     return
                 logger.debug("An erasure overtook a write for %r; writing again", entry.agent_id)
 
-    def _queue(self, entry: MemoryEntry, supersedes: str | None) -> str:
-        """Writes of one memory follow each other; those that touch other memories, all of the agent's."""
-        alone = supersedes is None and not self._may_replace(entry)
-        return entry.id if alone else entry.agent_id
+    def _update_of(self, entry: MemoryEntry) -> _updates.Update | None:
+        return _updates.update_of(entry) if self._newer_wins else None
 
-    def _may_replace(self, entry: MemoryEntry) -> bool:
-        return self._newer_wins and _updates.may_replace(entry.content)
-
-    async def _with_replaced(self, entry: MemoryEntry, supersedes: str | None) -> list[MemoryEntry]:
+    async def _with_replaced(
+        self, entry: MemoryEntry, update: _updates.Update | None, supersedes: str | None
+    ) -> list[MemoryEntry]:
         """``entry`` as it is to be stored, and every memory that it replaces, marked."""
         earlier = await self._cold.get(entry.agent_id, entry.id)
-        replaced = {old.id: old for old in await self._outdated(entry, earlier)}
+        replaced = {old.id: old for old in await self._stated_before(entry, earlier)}
+        if update is not None:
+            replaced |= {old.id: old for old in await self._outdated(entry, update)}
         if supersedes is not None:
             named = await self._in_force(await self.owned(entry.agent_id, supersedes))
             replaced[named.id] = named.model_copy(update={"superseded_by": entry.id})
         replaced.pop(entry.id, None)
         return [_merged(entry, earlier), *replaced.values()]
 
-    async def _outdated(self, entry: MemoryEntry, earlier: MemoryEntry | None) -> list[MemoryEntry]:
+    async def _stated_before(self, entry: MemoryEntry, earlier: MemoryEntry | None) -> list[MemoryEntry]:
+        """What took the place of ``earlier`` without being told to, now that its text is stated again."""
+        if not self._newer_wins or earlier is None or REASON not in earlier.metadata:
+            return []
+        successor = await self._in_force(earlier)
+        return [_replaced(successor, entry, "the older memory was stated again")]
+
+    async def _outdated(self, entry: MemoryEntry, update: _updates.Update) -> list[MemoryEntry]:
         """The agent's memories that no longer hold now that ``entry`` is said, marked with the reason."""
-        outdated = []
-        if self._newer_wins and earlier is not None and REASON in earlier.metadata:
-            successor = await self._in_force(earlier)
-            outdated.append(_replaced(successor, entry, "the older memory was stated again"))
-        for old in await self._candidates(entry) if self._may_replace(entry) else []:
-            reason = _updates.why_replaced(old, entry)
-            if reason is not None:
-                outdated.append(_replaced(old, entry, reason))
-        return outdated
+        reasons = [(old, _updates.why_replaced(old, update)) for old in await self._candidates(entry)]
+        return [_replaced(old, entry, reason) for old, reason in reasons if reason is not None]
 
     async def _candidates(self, entry: MemoryEntry) -> list[MemoryEntry]:
         """Older memories that are most like ``entry``."""
@@ -126,8 +127,9 @@ class MemoryWriter:
         vectors = await embed_all(self._embedder, [entry.content for entry in unique.values()])
         for entry, vector in zip(unique.values(), vectors, strict=True):
             entry.embedding = vector
-            async with self._queues.turn(self._queue(entry, None)):
-                if not await self._cold.upsert_many(await self._with_replaced(entry, None), epoch=epoch):
+            update = self._update_of(entry)
+            async with self._queues.turn(entry.id if update is None else entry.agent_id):
+                if not await self._cold.upsert_many(await self._with_replaced(entry, update, None), epoch=epoch):
                     return []
         return list(unique)
 
@@ -150,7 +152,6 @@ def _merged(entry: MemoryEntry, earlier: MemoryEntry | None) -> MemoryEntry:
 
 def _replaced(old: MemoryEntry, new: MemoryEntry, reason: str) -> MemoryEntry:
     """``old``, marked as replaced by ``new`` without being named."""
-    logger.info("Memory %s is replaced by %s", old.id, new.id)
     return old.model_copy(update={"superseded_by": new.id, "score": None, "metadata": {**old.metadata, REASON: reason}})
 
 

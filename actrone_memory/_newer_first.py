@@ -79,12 +79,12 @@ def _same_matter(
     updated = np.array([entry.content_type in UPDATED_TYPES for entry in entries])
     both = np.logical_and.outer(updated, updated)
     if vectors is None or background is None:
-        return both & _by_words(entries)
+        return np.logical_and(both, _by_words(entries))
     unspaced = np.array([_UNSPACED.search(entry.content) is not None for entry in entries])
     alike = _by_vectors(entries, vectors, background)
     if unspaced.any():
         alike = np.where(np.logical_or.outer(unspaced, unspaced), _by_words(entries), alike)
-    return both & alike
+    return np.logical_and(both, alike)
 
 
 def _by_vectors(entries: Sequence[MemoryEntry], vectors: _Floats, background: tuple[float, float]) -> _Pairs:

@@ -7,7 +7,7 @@ number. Likeness alone never hides; it only puts the newer of two memories about
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from actrone_memory import _cues
@@ -63,48 +63,77 @@ class Farewell(NamedTuple):
     looks_like_a_name: bool
 
 
-def may_replace(text: str) -> bool:
-    """Whether ``text`` could take the place of any older one: cheap, and the first thing to ask."""
-    return bool(farewells(text)) or _measure(text) is not None
+class _Measure(NamedTuple):
+    """The words of a text with its numbers taken out, the numbers, and which of them are measures, not labels."""
+
+    frame: tuple[str, ...]
+    numbers: tuple[str, ...]
+    measured: frozenset[int]
 
 
-def why_replaced(old: MemoryEntry, new: MemoryEntry) -> str | None:
-    """Why ``old`` no longer holds now that ``new`` is said, in words for a reader; None when both may hold.
+class Update(NamedTuple):
+    """What a new text says that may end older memories."""
 
-    Memories whose tags have nothing in common, and texts too long for a statement, never replace each other.
-    """
-    if len(old.content) > LONGEST_STATEMENT or _apart(old.topic_tags, new.topic_tags):
+    told: frozenset[str]
+    tags: frozenset[str]
+    farewells: tuple[Farewell, ...]
+    measure: _Measure | None
+
+
+def update_of(entry: MemoryEntry) -> Update | None:
+    """What ``entry`` may end; None for most texts, and for those too long for a statement. Cheap, so ask it first."""
+    if len(entry.content) > LONGEST_STATEMENT:
         return None
-    for farewell in farewells(new.content):
-        if _ends(farewell, old.content, new.content):
+    text = _plain(entry.content)
+    farewells, measure = tuple(_farewells(text)), _measure(text)
+    if not farewells and measure is None:
+        return None
+    return Update(frozenset(content_words(text)), frozenset(entry.topic_tags), farewells, measure)
+
+
+def why_replaced(old: MemoryEntry, update: Update) -> str | None:
+    """Why ``old`` no longer holds after ``update``, in words for a reader; None when both may hold.
+
+    Memories whose tags have nothing in common never replace each other.
+    """
+    apart = old.topic_tags and update.tags and update.tags.isdisjoint(old.topic_tags)
+    if apart or len(old.content) > LONGEST_STATEMENT:
+        return None
+    text = _plain(old.content)
+    for farewell in update.farewells:
+        if _ends(farewell, text, update.told):
             return f"the newer memory says: {farewell.words}"
-    numbers = _changed_number(old.content, new.content)
+    numbers = _changed_number(_measure(text), update.measure) if update.measure else None
     return numbers and f"only a number changed: {numbers}"
-
-
-def _apart(tags: Collection[str], others: Collection[str]) -> bool:
-    return bool(tags) and bool(others) and set(tags).isdisjoint(others)
 
 
 # --- what is gone -----------------------------------------------------------------------------------------------------
 
 
-def farewells(text: str) -> list[Farewell]:
-    """Everything that ``text`` says is gone, without what is planned, conditional or denied; [] for most texts."""
-    if len(text) > LONGEST_STATEMENT or not _cues.HINT.search(text):
-        return []
-    return [farewell for sentence in _SENTENCE_END.split(_plain(text)) for farewell in _farewells_of(sentence)]
+def _farewells(text: str) -> Iterator[Farewell]:
+    """Everything that ``text`` says is gone, without what is planned, conditional or denied."""
+    folded = text.casefold()
+    said = [manner for manner in _cues.MANNERS if any(hint in folded for hint in manner.hints)]
+    for sentence in _SENTENCE_END.split(text) if said else []:
+        for manner in said:
+            for pattern in manner.patterns:
+                yield from (_farewell(sentence, found, manner.contrast) for found in _news(pattern, sentence))
 
 
-def _farewells_of(sentence: str) -> Iterator[Farewell]:
-    for cue in _cues.CUES:
-        for found in cue.pattern.finditer(sentence):
-            groups = found.groupdict(default="")
-            name = _key(groups["old"])
-            if name and not _in_doubt(sentence, found):
-                successor = _key(groups.get("new", ""))
-                looks = _looks_like_a_name(sentence, *found.span("old"))
-                yield Farewell(name, successor, _matter(sentence, found), cue.contrast, found.group().strip(), looks)
+def _news(pattern: re.Pattern[str], sentence: str) -> Iterator[re.Match[str]]:
+    """The matches that name something and leave no doubt."""
+    return (found for found in pattern.finditer(sentence) if _key(found["old"]) and not _in_doubt(sentence, found))
+
+
+def _farewell(sentence: str, found: re.Match[str], contrast: bool) -> Farewell:
+    return Farewell(
+        name=_key(found["old"]),
+        successor=_key(found.groupdict(default="").get("new", "")),
+        matter=_matter(sentence, found),
+        contrast=contrast,
+        words=found.group().strip(),
+        looks_like_a_name=_looks_like_a_name(sentence, *found.span("old")),
+    )
 
 
 def _in_doubt(sentence: str, found: re.Match[str]) -> bool:
@@ -152,9 +181,11 @@ def _without_instruments(text: str) -> str:
 # --- whether it ends the older memory ---------------------------------------------------------------------------------
 
 
-def _ends(farewell: Farewell, old: str, new: str) -> bool:
-    """Whether ``old`` builds on what is gone, in a matter no wider and no other than the one ``new`` speaks of."""
-    old = _plain(old)
+def _ends(farewell: Farewell, old: str, told: frozenset[str]) -> bool:
+    """Whether ``old`` builds on what is gone, in a matter no wider and no other than the one that is spoken of.
+
+    ``told`` holds all content words of the new text.
+    """
     place = _named(farewell.name, old)
     if place is None or not _stands(old, place):
         return False
@@ -168,7 +199,7 @@ def _ends(farewell: Farewell, old: str, new: str) -> bool:
         return False
     if farewell.contrast or _cues.PLACE.search(old[: place[0]]):
         return farewell.matter.issuperset(about)
-    return _same_subject(old, place, about, new)
+    return _same_subject(old, place, about, told)
 
 
 def _named(name: tuple[str, ...], text: str) -> tuple[int, int] | None:
@@ -208,9 +239,8 @@ def _is_instrument(text: str, start: int, end: int) -> bool:
     return bool(_cues.INSTRUMENT.search(text[:start]) and _cues.AFTER_NAME.match(text[end:]))
 
 
-def _same_subject(old: str, place: tuple[int, int], about: list[str], new: str) -> bool:
-    """Whether ``new`` names what ``old`` is about, or ``old`` says little more than that it builds on what is gone."""
-    told = set(content_words(_plain(new)))
+def _same_subject(old: str, place: tuple[int, int], about: list[str], told: frozenset[str]) -> bool:
+    """Whether the new text names what ``old`` is about, or ``old`` says little more than that it uses what is gone."""
     own = set(about) - told
     subject = content_words(_cues.SUBJECT_END.split(old[: place[0]], maxsplit=1)[0])
     if subject and told.issuperset(subject[-1:]):
@@ -221,10 +251,9 @@ def _same_subject(old: str, place: tuple[int, int], about: list[str], new: str) 
 # --- another number ---------------------------------------------------------------------------------------------------
 
 
-def _changed_number(old: str, new: str) -> str | None:
+def _changed_number(before: _Measure | None, after: _Measure) -> str | None:
     """ "100 -> 120" when the two texts differ in one measured number and in nothing else."""
-    before, after = _measure(old), _measure(new)
-    if before is None or after is None or before.frame != after.frame:
+    if before is None or before.frame != after.frame:
         return None
     changed = [i for i, (was, now) in enumerate(zip(before.numbers, after.numbers, strict=True)) if was != now]
     if len(changed) != 1 or changed[0] not in after.measured:
@@ -232,19 +261,9 @@ def _changed_number(old: str, new: str) -> str | None:
     return f"{before.numbers[changed[0]]} -> {after.numbers[changed[0]]}"
 
 
-class _Measure(NamedTuple):
-    """The words of a text with its numbers taken out, the numbers, and which of them are measures, not labels."""
-
-    frame: tuple[str, ...]
-    numbers: tuple[str, ...]
-    measured: frozenset[int]
-
-
 def _measure(text: str) -> _Measure | None:
     """None for a text that measures nothing, for the past, and for conditions, which may hold side by side."""
-    if len(text) > LONGEST_STATEMENT or not _cues.NUMBER.search(text):
-        return None
-    if _cues.CONDITION.search(text) or _cues.PAST.search(text):
+    if not _has_number(text) or _cues.CONDITION.search(text) or _cues.PAST.search(text):
         return None
     frame: list[str] = []
     numbers: list[str] = []
@@ -260,9 +279,15 @@ def _measure(text: str) -> _Measure | None:
     return _Measure(tuple(frame), tuple(numbers), frozenset(measured)) if measured else None
 
 
+def _has_number(text: str) -> bool:
+    if re.search(r"\d", text) or not _cues.NUMBER_WORDS.keys().isdisjoint(fold(text).split()):
+        return True
+    return not text.isascii() and _cues.HAN_NUMERAL.search(text) is not None
+
+
 def _measured_words(text: str) -> Iterator[str]:
     """The words in one form; number words as digits."""
-    for found in _MEASURED_WORD.finditer(_cues.HAN_NUMERAL.sub(lambda m: _cues.NUMBER_WORDS[m.group()], _plain(text))):
+    for found in _MEASURED_WORD.finditer(_cues.HAN_NUMERAL.sub(lambda m: _cues.NUMBER_WORDS[m.group()], text)):
         word = found.group()
         if word != "a":  # "plan A" is no article
             folded = fold(word)
