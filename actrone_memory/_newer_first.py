@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from actrone_memory._updates import UPDATED_TYPES, content_words
+from actrone_memory._updates import LONGEST_STATEMENT, UPDATED_TYPES, content_words
 from actrone_memory.models import MemoryEntry
 
 FIRST_RESULTS = 64
@@ -34,6 +35,9 @@ FEWEST_SHARED_WORDS = 2
 
 OPENING_WORDS = 2
 """Content words that open a text and tell its subject: with all tags alike, one in common is enough."""
+
+_BLOCK = 8
+"""Rows multiplied at once: so few that BLAS stays in this thread, where waking another costs more than the product."""
 
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """Scripts in which common embedding models find everything alike."""
@@ -76,26 +80,27 @@ def _same_matter(
     entries: Sequence[MemoryEntry], vectors: _Floats | None, background: tuple[float, float] | None
 ) -> _Pairs:
     """For each two of the entries whether one could be an update of the other."""
-    updated = np.array([entry.content_type in UPDATED_TYPES for entry in entries])
-    both = np.logical_and.outer(updated, updated)
     if vectors is None or background is None:
-        return np.logical_and(both, _by_words(entries))
-    unspaced = np.array([_UNSPACED.search(entry.content) is not None for entry in entries])
-    alike = _by_vectors(entries, vectors, background)
-    if unspaced.any():
-        alike = np.where(np.logical_or.outer(unspaced, unspaced), _by_words(entries), alike)
-    return np.logical_and(both, alike)
+        alike = _by_words(entries)
+    else:
+        alike = _by_vectors(entries, vectors, background)
+        unspaced = np.array([_UNSPACED.search(entry.content) is not None for entry in entries])
+        if unspaced.any():
+            alike = np.where(np.logical_or.outer(unspaced, unspaced), _by_words(entries), alike)
+    updated = np.array([entry.content_type in UPDATED_TYPES for entry in entries])
+    both: _Pairs = alike & updated & updated[:, np.newaxis]
+    return both
 
 
 def _by_vectors(entries: Sequence[MemoryEntry], vectors: _Floats, background: tuple[float, float]) -> _Pairs:
     mean, deviation = background
-    likeness = (vectors @ vectors.T - mean) / deviation
+    likeness = (_each_with_each(vectors) - mean) / deviation
     alike: _Pairs = likeness >= np.where(_common([entry.topic_tags for entry in entries]) > 0, LIKE, VERY_LIKE)
     return alike
 
 
 def _by_words(entries: Sequence[MemoryEntry]) -> _Pairs:
-    words = [content_words(entry.content) for entry in entries]
+    words = [_words(entry.content[:LONGEST_STATEMENT]) for entry in entries]
     shared, tags = _common(words), _common([entry.topic_tags for entry in entries])
     sizes, tagged = np.diag(shared), np.diag(tags)
     overlap = shared / np.maximum(1, np.minimum.outer(sizes, sizes))
@@ -105,6 +110,12 @@ def _by_words(entries: Sequence[MemoryEntry]) -> _Pairs:
     return alike
 
 
+@lru_cache(maxsize=1024)
+def _words(text: str) -> list[str]:
+    # The same memories are found again and again.
+    return content_words(text)
+
+
 def _common(groups: Sequence[Collection[str]]) -> _Floats:
     """How many members each two of the groups have in common."""
     columns: dict[str, int] = {}
@@ -112,5 +123,9 @@ def _common(groups: Sequence[Collection[str]]) -> _Floats:
     members = np.zeros((len(groups), len(columns)), np.float32)
     for row, places in enumerate(held):
         members[row, places] = 1
-    common: _Floats = members @ members.T
-    return common
+    return _each_with_each(members)
+
+
+def _each_with_each(rows: _Floats) -> _Floats:
+    """The dot product of each row with each."""
+    return np.concatenate([rows[start : start + _BLOCK] @ rows.T for start in range(0, len(rows), _BLOCK)])
