@@ -13,13 +13,13 @@ from actrone_memory._lexical import fold
 
 HAN = "\u3400-\u9fff"
 _LETTER = rf"[^\W{HAN}]"
-NAME = rf"(?<!{_LETTER})@?{_LETTER}+(?:[-./:@]+{_LETTER}+)*(?:\+\+|#)?"
-"""A word, or an identifier or path with its joints; a Chinese character ends it."""
+NAME = rf"(?<!{_LETTER})(?<!{_LETTER}[-./:@])@?{_LETTER}++(?:[-./:@]++{_LETTER}++)*+(?:\+\+|#)?"
+"""A word, or a whole identifier or path with its joints; a Chinese character ends it."""
 
 _PHRASE = rf"{NAME}(?: (?-i:(?=[A-Z0-9])){NAME}){{0,2}}"
 """A name of up to three words, the later ones capitalised or numbers: Jest, GitHub Actions, Python 3.9."""
 
-_ARTICLES = r"(?:(?:the|our|its|any|old|legacy|plain|d[aei][srenm]|unser\w*|l[eao]s?|el) )*"
+_ARTICLES = r"(?:(?:the|our|its|any|old|legacy|plain|d[aei][srenm]|unser\w*|l[eao]s?|el) )*+"
 OLD = rf"{_ARTICLES}(?P<old>{_PHRASE})(?:(?: (?:library|package|dependency|server|framework|gem|plugin))\b)?"
 NEW = rf"{_ARTICLES}(?P<new>{_PHRASE})"
 _BEFORE = rf"(?:(?P<new>{_PHRASE}), (?:and |but |und )?)?"
@@ -32,7 +32,7 @@ _ENDED = (
 )
 _ABGESCHAFFT = "abgelöst|abgeschafft|abgeschaltet|abgekündigt|ausgemustert"
 _GEWECHSELT = "umgestellt|umgestiegen|gewechselt|migriert|umgezogen"
-_VIA = r"(?:use|uses|using|with|via|through|on|by|in|supports?|rel(?:y|ies) on|depends? on|runs? (?:on|with)|needs?)"
+_VIA = r"(?:use|uses|using|supports?|needs?|requires?|(?:\w+ )?(?:with|via|through|from|to|on|by|in|against))"
 
 
 class Manner(NamedTuple):
@@ -56,7 +56,7 @@ _ENGLISH = _manner(
     r"(?<!\bis )(?<!\bare )(?<!\bbe )\b(?:moved|migrated|switched|changed|ported|converted)"
     rf"(?P<object>(?: [^\s,;]+){{0,4}}?) from {OLD}(?: to {NEW})?",
     rf"(?<!\bis )(?<!\bare )(?<!\bbe )\breplaced {OLD} (?:with|by) {NEW}",
-    rf"{NEW} (?:replaces|replaced|has replaced|have replaced|supersedes) {OLD}",
+    rf"{NEW} (?:replaces|replaced|has replaced|have replaced|supersedes) (?!by |with ){OLD}",
     rf"\b(?:we|has|have|team){_SINCE} (?:removed|dropped|abandoned|retired|deprecated|left|ditched) {OLD}"
     rf"(?: in favou?r of {NEW})?",
     rf"\b(?:stopped using|got rid of|gave up|phased out) {OLD}(?: in favou?r of {NEW})?",
@@ -98,7 +98,7 @@ _CHINESE = _manner(
     rf"(?:(?P<new>{_PHRASE}) ?[，,、] ?)?而?不再(?:使用|采用|支持|依赖|通过|用)? ?{OLD}",
     rf"[从由将把] ?{OLD} ?(?:已经?|全部|统一|全面)*(?:迁移|切换|更换|替换|升级|转|换|改)(?:到|至|为|成|用) ?{NEW}",
     rf"(?:已经?(?:弃用|废弃|停用|淘汰|移除)|(?:弃用|废弃|停用|淘汰|移除)了) ?{OLD}",
-    rf"{OLD} ?(?:现已|已经|已)(?:全部|全面|正式)?(?:被 ?{NEW} ?)?(?:移除|下线|弃用|废弃|删除|停用|淘汰|替换|取代)",
+    rf"{OLD} ?(?:现已|已经|已)(?:全部|全面|正式)?(?:被 ?(?:{NEW} ?)?)?(?:移除|下线|弃用|废弃|删除|停用|淘汰|替换|取代)",
     rf"{OLD} ?(?:现在)?不再(?:使用|支持|维护)",
     rf"{OLD} ?被 ?{NEW} ?(?:取代|替换|替代)",
     rf"{NEW} ?(?:取代|替代|替换)了 ?{OLD}",
@@ -157,11 +157,6 @@ PAST = re.compile(
 )
 """A memory of something past is no rule that could cease to hold."""
 
-PLACE = re.compile(
-    r"(?:\b(?:in|at|from|near|inside|within|under|to|im|am|bei|aus|nach|unter|dans|en|à)|在|于) ?$", re.IGNORECASE
-)
-"""What stands before the name of a place or a part."""
-
 LOCATIVE = re.compile(
     r"\b(?:in|inside|within|under|for the|im|innerhalb|für die|für den|dans|en)\b|在|中", re.IGNORECASE
 )
@@ -169,10 +164,19 @@ LOCATIVE = re.compile(
 
 INSTRUMENT = re.compile(
     r"(?:\b(?:with|via|using|uses?|used|through|by|on|mit|per|über|nutzen|nutzt|verwenden|verwendet|avec|con|usa\w*|"
-    r"utili[sz]\w+)|使用|采用|用|通过) ?$",
+    r"utili[sz]\w+)|使用|采用|用|通过) ?(?:(?:the|our|a|an|dem|der|den|das|die) )?$",
     re.IGNORECASE,
 )
 """What stands before the name of a tool."""
+
+IDENTITY = re.compile(r"(?:\b(?:is|are|ist|sind|est|es)|是|为) ?$", re.IGNORECASE)
+"""What stands before a name that tells what something is."""
+
+SUCCESSOR = re.compile(
+    rf"(?P<before>\b(?:with|via|using|uses?|is|are|mit|nutzen|nutzt|verwenden|avec|con) |[使采改]?用 ?){_PHRASE}",
+    re.IGNORECASE,
+)
+"""What came, told in a clause before what went: "dates use Luxon now, Moment.js was removed"."""
 
 AFTER_NAME = re.compile(
     rf"\s*(?:$|[.,;:!?()。，；{HAN}]|(?:and|or|in|for|to|at|as|from|und|oder|für|et|y|pour|para)\b|\w+[.!]?$)",
@@ -197,7 +201,7 @@ REASON = re.compile(
 
 ORDINARY = frozenset(
     """run runs running ran use uses used using write writes written make makes made create creates created go goes
-    come comes work works live lives format formats formatted build builds built place put keep call calls called
+    come comes read reads work works live lives format formats formatted build builds built place put keep call called
     need needs require requires required done handled handling generate generates generated produce produced execute
     executed store stored stores manage managed implement implemented send sent load loaded start started project
     tool tools tooling library framework runner setup

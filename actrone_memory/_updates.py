@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import dropwhile
 from typing import NamedTuple
 
 from actrone_memory import _cues
@@ -154,28 +155,19 @@ def _plain(text: str) -> str:
 
 def _key(name: str) -> tuple[str, ...]:
     """``name`` in the form in which names are compared; () for words that name nothing."""
-    words = [word for word in _NAME.findall(name) if word.casefold() not in _EMPTY_WORDS]
+    words = dropwhile(lambda word: word.casefold() in _EMPTY_WORDS, _NAME.findall(name))
     keys = [stem(fold(word).removesuffix(".js")) for word in words]
     return () if set(keys) <= _ORDINARY else tuple(keys)
 
 
 def _matter(sentence: str, found: re.Match[str]) -> frozenset[str]:
     """What the sentence says it of: all but the cue itself, up to the end of the clause."""
+    before = sentence[: found.start()]
+    clause = 0 if "," in sentence[found.start() : found.start("old")] else len(before.rpartition(",")[2])
+    earlier = _cues.SUCCESSOR.sub(lambda came: came["before"], before[: len(before) - clause])
     end = _CLAUSE_END.search(sentence, found.end())
     after = sentence[found.end() : end.start() if end else None]
-    rest = f"{sentence[: found.start()]} {_object(found)} {after}"
-    return frozenset(content_words(_without_instruments(rest)))
-
-
-def _without_instruments(text: str) -> str:
-    """``text`` without identifiers and versions, except those that tell where: "in `apps/admin`"."""
-
-    def blank(found: re.Match[str]) -> str:
-        name = found.group()
-        coded = _LOOKS_LIKE_A_NAME.search(name[1:]) and not name.isalpha()
-        return " " if coded and not _cues.PLACE.search(text[: found.start()]) else name
-
-    return _NAME.sub(blank, text)
+    return frozenset(content_words(f"{earlier} {before[len(before) - clause :]} {_object(found)} {after}"))
 
 
 # --- whether it ends the older memory ---------------------------------------------------------------------------------
@@ -197,7 +189,7 @@ def _ends(farewell: Farewell, old: str, told: frozenset[str]) -> bool:
     about = content_words(rest)
     if not farewell.matter.issubset(about):
         return False
-    if farewell.contrast or _cues.PLACE.search(old[: place[0]]):
+    if farewell.contrast or not _builds_on(old[: place[0]]):
         return farewell.matter.issuperset(about)
     return _same_subject(old, place, about, told)
 
@@ -237,6 +229,11 @@ def _looks_like_a_name(text: str, start: int, end: int) -> bool:
 def _is_instrument(text: str, start: int, end: int) -> bool:
     """Whether a plain word stands where names of tools do: "run with unittest", "use axios for"."""
     return bool(_cues.INSTRUMENT.search(text[:start]) and _cues.AFTER_NAME.match(text[end:]))
+
+
+def _builds_on(before: str) -> bool:
+    """Whether a name after ``before`` is what is used, or what something is; not a place, or something liked."""
+    return not before.strip() or bool(_cues.INSTRUMENT.search(before) or _cues.IDENTITY.search(before))
 
 
 def _same_subject(old: str, place: tuple[int, int], about: list[str], told: frozenset[str]) -> bool:
