@@ -19,6 +19,9 @@ NAME = rf"(?<!{_LETTER})(?<!{_LETTER}[-./:@])@?{_LETTER}++(?:[-./:@]++{_LETTER}+
 _PHRASE = rf"{NAME}(?: (?-i:(?=[A-Z0-9])){NAME}){{0,2}}"
 """A name of up to three words, the later ones capitalised or numbers: Jest, GitHub Actions, Python 3.9."""
 
+_NAMED = r"(?-i:(?=[A-Z0-9@]|\w+[-./_]\w))"
+"""Looks ahead to what can be nothing but a name."""
+
 _ARTICLES = r"(?:(?:the|our|its|any|old|legacy|plain|d[aei][srenm]|unser\w*|l[eao]s?|el) )*+"
 OLD = rf"{_ARTICLES}(?P<old>{_PHRASE})(?:(?: (?:library|package|dependency|server|framework|gem|plugin))\b)?"
 NEW = rf"{_ARTICLES}(?P<new>{_PHRASE})"
@@ -60,7 +63,7 @@ _ENGLISH = _manner(
     rf"\b(?:we|has|have|team){_SINCE} (?:removed|dropped|abandoned|retired|deprecated|left|ditched) {OLD}"
     rf"(?: in favou?r of {NEW})?",
     rf"\b(?:stopped using|got rid of|gave up|phased out) {OLD}(?: in favou?r of {NEW})?",
-    rf"{_BEFORE}\bno longer (?:{_VIA} )?{OLD}",
+    rf"{_BEFORE}\bno longer (?:{_VIA} |{_NAMED}){OLD}",
     rf"\b(?:not|n't) use {OLD} any ?(?:more|longer)\b",
     rf"{OLD} (?:was|were|has been|have been|got){_SINCE} (?:{_ENDED})\b(?: (?:by|with|in favou?r of) {NEW})?",
     rf"{OLD} (?:is|are){_SINCE} (?:deprecated|gone|retired|obsolete|history|abolished|superseded|"
@@ -70,7 +73,7 @@ _ENGLISH = _manner(
 )
 _GERMAN = _manner(
     "nicht mehr|umge|umstieg|wechsel|migriert|abge|ausgemustert|ersetzt|entf|gestrichen|veraltet|löst",
-    rf"{_BEFORE}\bnicht mehr (?:(?:mit|über|per|auf|in|aus|via|gegen|bei|von|als|unter) )?{OLD}",
+    rf"{_BEFORE}\bnicht mehr (?:(?:mit|über|per|auf|in|aus|via|gegen|bei|von|als|unter) |{_NAMED}){OLD}",
     rf"\b(?:nutzen|verwenden|benutzen) {OLD} nicht mehr\b",
     rf"\bvo[nm] {OLD} (?:auf|zu|zum|zur|nach) {NEW}\b(?P<object>[^.;]*?)\b(?:{_GEWECHSELT})\b",
     rf"\b(?:{_GEWECHSELT}|umstieg|wechsel) vo[nm] {OLD} (?:auf|zu|zum|zur|nach) {NEW}",
@@ -112,6 +115,9 @@ _CONTRAST = _manner(
 )
 MANNERS = (_ENGLISH, _GERMAN, _FRENCH_AND_SPANISH, _CHINESE, _CONTRAST)
 
+POINTING = re.compile(r"\b(?:this|these|that|those|dies\w*|ce|cette|ces|est[ae]s?) $|[此该这] ?$", re.IGNORECASE)
+"""Before a name that is clear only to who was there."""
+
 UNCERTAIN = re.compile(
     r"\b(?:if|unless|until|when|once|before|after|while|will|plans?|planned|planning|going to|consider\w*|maybe|"
     r"perhaps|might|could|would|should we|soon|later|partly|partially|mostly|some|only|merely|never|not|"
@@ -127,14 +133,17 @@ PARTIAL = re.compile(
     "部分|只|仅",
     re.IGNORECASE,
 )
-"""What stands after the cue and takes half of it back."""
+"""What stands after the news and takes half of it back."""
 
-EXCEPTIONAL = re.compile(
-    r"\b(?:legacy|still|until|except|only|besides|also|as well|remains?|keeps?|stays?|noch|nur|bis|außer|weiterhin|"
-    r"bleibt|bleiben|auch|altsystem\w*|encore|sauf|todavía|salvo)\b|仍|只|仅|除|遗留|还",
+LINGERING = re.compile(
+    r"\b(?:legacy|still|until|except|remains?|keeps?|stays?|noch|außer|weiterhin|bleibt|bleiben|altsystem\w*|encore|sauf|"
+    r"todavía|salvo)\b|仍|除了|除外|除非|遗留",
     re.IGNORECASE,
 )
-"""A memory that speaks of an exception outlives the rule it is excepted from."""
+"""Said with the news, it leaves room for what went; an old memory that says it outlives the rule it is excepted from."""
+
+LIMITED = re.compile(r"\b(?:only|besides|also|as well|bis|nur|auch)\b|只|仅|还", re.IGNORECASE)
+"""A memory about one use among several says too little to be answered by news of the others."""
 
 REJECTED = re.compile(
     r"(?:\b(?:no|not|never|nor|without|avoid|against|instead of|rather than|in place of|unlike|don't|forbid\w*|ban\w*|"
@@ -162,15 +171,17 @@ LOCATIVE = re.compile(
 )
 """A memory that speaks of a part only."""
 
-INSTRUMENT = re.compile(
+_USING = (
     r"(?:\b(?:with|via|using|uses?|used|through|by|on|mit|per|über|nutzen|nutzt|verwenden|verwendet|avec|con|usa\w*|"
-    r"utili[sz]\w+)|使用|采用|用|通过) ?(?:(?:the|our|a|an|dem|der|den|das|die) )?$",
-    re.IGNORECASE,
+    r"utili[sz]\w+)|使用|采用|用|通过) ?"
 )
-"""What stands before the name of a tool."""
+INSTRUMENT = re.compile(rf"{_USING}$", re.IGNORECASE)
+"""What stands before the bare name of a tool."""
 
-IDENTITY = re.compile(r"(?:\b(?:is|are|ist|sind|est|es)|是|为) ?$", re.IGNORECASE)
-"""What stands before a name that tells what something is."""
+BUILT_ON = re.compile(
+    rf"(?:{_USING}|\b(?:is|are|ist|sind|est|es) |是 ?|为 ?)(?:(?:the|our|a|an|dem|der|den|das|die) )?$", re.IGNORECASE
+)
+"""What stands before what is used, or what something is."""
 
 SUCCESSOR = re.compile(
     rf"(?P<before>\b(?:with|via|using|uses?|is|are|mit|nutzen|nutzt|verwenden|avec|con) |[使采改]?用 ?){_PHRASE}",
@@ -179,7 +190,7 @@ SUCCESSOR = re.compile(
 """What came, told in a clause before what went: "dates use Luxon now, Moment.js was removed"."""
 
 AFTER_NAME = re.compile(
-    rf"\s*(?:$|[.,;:!?()。，；{HAN}]|(?:and|or|in|for|to|at|as|from|und|oder|für|et|y|pour|para)\b|\w+[.!]?$)",
+    rf"\s*(?:$|[.,;:!?()。，；{HAN}]|(?:and|or|in|for|to|at|as|from|und|oder|für|et|y|pour|para)\b|(?:ge|er|ver)\w+[.!]?$|\w+iert[.!]?$)",
     re.IGNORECASE,
 )
 """What stands after the name of a tool, but not within a longer name."""
@@ -202,7 +213,7 @@ REASON = re.compile(
 ORDINARY = frozenset(
     """run runs running ran use uses used using write writes written make makes made create creates created go goes
     come comes read reads work works live lives format formats formatted build builds built place put keep call called
-    need needs require requires required done handled handling generate generates generated produce produced execute
+    need needs needed require requires required support supports supported allowed maintained available done handled handling generate generates generated produce produced execute
     executed store stored stores manage managed implement implemented send sent load loaded start started project
     tool tools tooling library framework runner setup
     repository repo code codebase everything everywhere throughout whole old new now nowadays currently today month
@@ -235,7 +246,7 @@ HAN_NUMERAL = re.compile("[两二三四五六七八九十](?=[个次天年名位
 A_NUMBER = re.compile(r"(?P<value>\d+(?:[.,]\d+)*)(?P<unit>[a-z]{0,3})")
 
 MEASURING = re.compile(
-    r"(?:is|are|at|most|least|than|max|maximum|min|minimum|limit|limited|exactly|within|every|below|above|under|over|"
+    r"^(?:is|are|at|most|least|than|max|maximum|min|minimum|limit|limited|exactly|within|every|below|above|under|over|"
     r"use|uses|needs?|requires?|allows?|keep|equals?|runs|"
     r"ist|sind|hochstens|mindestens|maximal|minimal|uber|unter|betragt|betragen|brauchen|braucht|nutzen|nutzt|"
     r"est|sont|es|son|maximo|minimo)\Z|不超过|最多|至少|最大|最小|上限|限制|需要|必须|为|是"

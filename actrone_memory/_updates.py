@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import dropwhile
+from itertools import dropwhile, islice
 from typing import NamedTuple
 
 from actrone_memory import _cues
@@ -27,6 +27,9 @@ MOST_OWN_WORDS = 6
 MOST_OWN_WORDS_UNLINKED = 3
 """The same where the new text names no matter: "we moved from X to Y" ends "unit tests run with X"."""
 
+MOST_FAREWELLS = 8
+"""More than a statement says, and an end to what a hostile text can cost."""
+
 WORDS_TO_A_MEASURE = 2
 """Words that may stand between "is", "at most" and the like and their number: "needs at least two", "uses Node 20"."""
 
@@ -36,8 +39,10 @@ _WORD = re.compile(rf"[^\W_{_cues.HAN}]+|[{_cues.HAN}]+")
 _MEASURED_WORD = re.compile(rf"{_cues.NAME}|[{_cues.HAN}]+")
 _NAME = re.compile(_cues.NAME)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[;。；！？\n]")
-_CLAUSE_END = re.compile(rf"[:,](?:\s|(?=[{_cues.HAN}]))|{_cues.REASON.pattern}", re.IGNORECASE)
-"""A comma, a colon or the reason: what follows the news there narrows nothing."""
+_CLAUSE_END = re.compile(
+    rf"[:,](?:\s|(?=[{_cues.HAN}]))|{_cues.REASON.pattern}|\bbut\b|\bsondern\b|而是", re.IGNORECASE
+)
+"""A comma, a colon, the reason or what came instead: what follows the news there narrows nothing."""
 _LOOKS_LIKE_A_NAME = re.compile(r"[A-Z]|\d|.[-./_:@#+]|^@")
 
 
@@ -86,7 +91,7 @@ def update_of(entry: MemoryEntry) -> Update | None:
     if len(entry.content) > LONGEST_STATEMENT:
         return None
     text = _plain(entry.content)
-    farewells, measure = tuple(_farewells(text)), _measure(text)
+    farewells, measure = tuple(islice(_farewells(text), MOST_FAREWELLS)), _measure(text)
     if not farewells and measure is None:
         return None
     return Update(frozenset(content_words(text)), frozenset(entry.topic_tags), farewells, measure)
@@ -115,15 +120,21 @@ def _farewells(text: str) -> Iterator[Farewell]:
     """Everything that ``text`` says is gone, without what is planned, conditional or denied."""
     folded = text.casefold()
     said = [manner for manner in _cues.MANNERS if any(hint in folded for hint in manner.hints)]
-    for sentence in _SENTENCE_END.split(text) if said else []:
+    if not said or _cues.LINGERING.search(text):
+        return
+    for sentence in _SENTENCE_END.split(text):
         for manner in said:
-            for pattern in manner.patterns:
-                yield from (_farewell(sentence, found, manner.contrast) for found in _news(pattern, sentence))
+            for found in (match for pattern in manner.patterns for match in pattern.finditer(sentence)):
+                farewell = _farewell(sentence, found, manner.contrast)
+                if farewell.name and not _in_doubt(sentence, found) and not _upheld(farewell, text):
+                    yield farewell
 
 
-def _news(pattern: re.Pattern[str], sentence: str) -> Iterator[re.Match[str]]:
-    """The matches that name something and leave no doubt."""
-    return (found for found in pattern.finditer(sentence) if _key(found["old"]) and not _in_doubt(sentence, found))
+def _upheld(farewell: Farewell, text: str) -> bool:
+    """Whether the same text affirms what it says is gone: "we moved from Jest to Vitest, snapshots use Jest"."""
+    rest = text.replace(farewell.words, ".", 1)
+    place = _named(farewell.name, rest)
+    return place is not None and not _rejected(rest, place)
 
 
 def _farewell(sentence: str, found: re.Match[str], contrast: bool) -> Farewell:
@@ -138,7 +149,9 @@ def _farewell(sentence: str, found: re.Match[str], contrast: bool) -> Farewell:
 
 
 def _in_doubt(sentence: str, found: re.Match[str]) -> bool:
-    """Whether the sentence speaks of a plan, a condition or a part only."""
+    """Whether the sentence speaks of a plan, a condition, a part only, or of something it points at."""
+    if _cues.POINTING.search(sentence[: found.start("old")]):
+        return True
     said_before = f"{sentence[: found.start()]} {_object(found)} {found['old']}"
     return bool(_cues.UNCERTAIN.search(said_before) or _cues.PARTIAL.search(sentence, found.end()))
 
@@ -211,13 +224,12 @@ def _continues(text: str, end: int) -> bool:
 
 def _stands(text: str, place: tuple[int, int]) -> bool:
     """Whether ``text`` is a standing rule that affirms what is named there."""
-    before, after = text[: place[0]], text[place[1] :]
-    return not (
-        _cues.REJECTED.search(before)
-        or _cues.REFUSED.search(after)
-        or _cues.PAST.search(text)
-        or _cues.EXCEPTIONAL.search(text)
-    )
+    limited = _cues.LINGERING.search(text) or _cues.LIMITED.search(text) or _cues.PAST.search(text)
+    return not limited and not _rejected(text, place)
+
+
+def _rejected(text: str, place: tuple[int, int]) -> bool:
+    return bool(_cues.REJECTED.search(text[: place[0]]) or _cues.REFUSED.search(text[place[1] :]))
 
 
 def _looks_like_a_name(text: str, start: int, end: int) -> bool:
@@ -233,7 +245,7 @@ def _is_instrument(text: str, start: int, end: int) -> bool:
 
 def _builds_on(before: str) -> bool:
     """Whether a name after ``before`` is what is used, or what something is; not a place, or something liked."""
-    return not before.strip() or bool(_cues.INSTRUMENT.search(before) or _cues.IDENTITY.search(before))
+    return not before.strip() or _cues.BUILT_ON.search(before) is not None
 
 
 def _same_subject(old: str, place: tuple[int, int], about: list[str], told: frozenset[str]) -> bool:
