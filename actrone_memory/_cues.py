@@ -115,8 +115,8 @@ _CONTRAST = _manner(
 )
 MANNERS = (_ENGLISH, _GERMAN, _FRENCH_AND_SPANISH, _CHINESE, _CONTRAST)
 
-POINTING = re.compile(r"\b(?:this|these|that|those|dies\w*|ce|cette|ces|est[ae]s?) $|[此该这] ?$", re.IGNORECASE)
-"""Before a name that is clear only to who was there."""
+POINTING = re.compile(r"\b(?:this|these|that|those|dies\w*|ce|cette|ces|est[ae]s?)\b|[此该这]", re.IGNORECASE)
+"""With a name that is clear only to who was there."""
 
 UNCERTAIN = re.compile(
     r"\b(?:if|unless|until|when|once|before|after|while|will|plans?|planned|planning|going to|consider\w*|maybe|"
@@ -140,7 +140,7 @@ LINGERING = re.compile(
     r"todavía|salvo)\b|仍|除了|除外|除非|遗留",
     re.IGNORECASE,
 )
-"""Said with the news, it leaves room for what went; an old memory that says it outlives the rule it is excepted from."""
+"""Said with the news, it leaves room for what went; an old memory that says it outlives the rule."""
 
 LIMITED = re.compile(r"\b(?:only|besides|also|as well|bis|nur|auch)\b|只|仅|还", re.IGNORECASE)
 """A memory about one use among several says too little to be answered by news of the others."""
@@ -211,13 +211,13 @@ REASON = re.compile(
 """What follows gives the reason and narrows nothing."""
 
 ORDINARY = frozenset(
-    """run runs running ran use uses used using write writes written make makes made create creates created go goes
-    come comes read reads work works live lives format formats formatted build builds built place put keep call called
-    need needs needed require requires required support supports supported allowed maintained available done handled handling generate generates generated produce produced execute
-    executed store stored stores manage managed implement implemented send sent load loaded start started project
-    tool tools tooling library framework runner setup
-    repository repo code codebase everything everywhere throughout whole old new now nowadays currently today month
-    week year version default always must should via with through instead longer longest team user entire
+    """run runs running ran use uses used using write writes written make makes made create creates created go goes come
+    comes read reads work works live lives format formats formatted build builds built place put keep call called need
+    needs needed require requires required support supports supported allowed maintained available done handled
+    handling generate generates generated produce produced execute executed store stored stores manage managed
+    implement implemented send sent load loaded start started project tool tools tooling library framework runner
+    setup repository repo code codebase everything everywhere throughout whole old new now nowadays currently today
+    month week year version default always must should via with through instead longer longest team user entire
     completely fully accordingly please
     wir uns unser unsere neu neue neuen alt alte alten läuft laufen lief geschrieben erzeugt erstellt entstehen
     entsteht verwendet verwenden genutzt nutzen nutzt benutzt eingesetzt gebaut bauen erfolgen erfolgt kommt kommen

@@ -150,7 +150,8 @@ def _farewell(sentence: str, found: re.Match[str], contrast: bool) -> Farewell:
 
 def _in_doubt(sentence: str, found: re.Match[str]) -> bool:
     """Whether the sentence speaks of a plan, a condition, a part only, or of something it points at."""
-    if _cues.POINTING.search(sentence[: found.start("old")]):
+    named = sentence[: found.end("old")].split(" ")[-1 - len(found["old"].split()) :]
+    if _cues.POINTING.search(" ".join(named)):
         return True
     said_before = f"{sentence[: found.start()]} {_object(found)} {found['old']}"
     return bool(_cues.UNCERTAIN.search(said_before) or _cues.PARTIAL.search(sentence, found.end()))

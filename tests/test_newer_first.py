@@ -1,0 +1,142 @@
+"""Of two results about one matter the newer takes the older one's place; nothing is dropped."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from actrone_memory._newer_first import FIRST_RESULTS, newer_first
+from actrone_memory.models import ContentType, MemoryEntry
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+BACKGROUND = (0.07, 0.1)
+"""Like a sentence model's: with a common tag a cosine of .47 is one matter, without .645."""
+
+
+def _memory(content: str, day: int, *tags: str, kind: ContentType = "injected") -> MemoryEntry:
+    return MemoryEntry(
+        agent_id="a",
+        session_id="s",
+        content=content,
+        content_type=kind,
+        topic_tags=list(tags),
+        timestamp=START + timedelta(days=day),
+    )
+
+
+def _at_angles(*cosines_to_first: float) -> NDArray[np.float64]:
+    """Unit vectors with these cosines to the first axis, which is the first vector."""
+    return np.array([(1.0, 0.0), *((c, (1 - c * c) ** 0.5) for c in cosines_to_first)])
+
+
+@pytest.mark.parametrize(
+    ("tags", "cosine", "order"),
+    [
+        (("dates",), 0.5, [1, 0]),
+        (("dates",), 0.4, [0, 1]),
+        ((), 0.7, [1, 0]),
+        ((), 0.6, [0, 1]),
+    ],
+)
+def test_vectors_tell_one_matter_earlier_where_tags_meet(
+    tags: tuple[str, ...], cosine: float, order: list[int]
+) -> None:
+    found = [_memory("Old words.", 1, *tags), _memory("Other terms.", 2, *tags, "more")]
+    assert newer_first(found, _at_angles(cosine), BACKGROUND) == order
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "tags"),
+    [
+        # the same tags, and subjects that meet
+        ("Logging goes through zap with fields.", "Structured logs are written with slog.", ("logging",)),
+        ("Releases are cut by hand.", "Releases come from the main branch.", ("release",)),
+        # half of the words, where tags meet
+        ("Feature flags are declared in flags.ts", "Declare feature flags in the console", ("flags",)),
+        ("单元测试放在 tests 目录。", "单元测试与源码放在一起。", ("测试",)),
+        # most of the words, without tags
+        ("Sessions expire after 30 minutes.", "Sessions expire after 60 minutes.", ()),
+        ("Die Dokumente liegen im Archiv Nord.", "Die Dokumente liegen im Archiv Süd.", ()),
+    ],
+)
+@pytest.mark.parametrize("vectors", [None, np.eye(2)])
+def test_without_a_background_words_tell_one_matter(
+    old: str, new: str, tags: tuple[str, ...], vectors: NDArray[np.float64] | None
+) -> None:
+    found = [_memory(old, 1, *tags), _memory(new, 2, *tags)]
+    assert newer_first(found, vectors, None) == [1, 0]
+    assert newer_first(found[::-1], vectors, None) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "tags"),
+    [
+        ("Routes live in src/routes.", "Emails are previewed before sending.", ("web",)),
+        ("Log messages are constant strings.", "Request headers are redacted.", ("logging",)),
+        ("Builds are fast.", "Builds are slow.", ()),
+        ("日志统一用 logback。", "单元测试与源码放在一起。", ("后端",)),
+    ],
+)
+def test_other_matters_keep_their_places(old: str, new: str, tags: tuple[str, ...]) -> None:
+    assert newer_first([_memory(old, 1, *tags), _memory(new, 2, *tags)], None, None) == [0, 1]
+
+
+def test_vectors_say_nothing_of_scripts_without_spaces() -> None:
+    found = [_memory("日志统一用 logback。", 1), _memory("单元测试与源码放在一起。", 2), _memory("Plain words.", 3)]
+    assert newer_first(found, np.ones((3, 1)), BACKGROUND) == [0, 1, 2]
+
+
+def test_the_newer_takes_the_place_and_the_older_follows_it() -> None:
+    found = [
+        _memory("Sessions expire after 30 minutes.", 1),
+        _memory("Routes live in src/routes.", 2),
+        _memory("Sessions expire after 90 minutes.", 4),
+        _memory("Sessions expire after 60 minutes.", 3),
+    ]
+    assert newer_first(found, None, None) == [2, 3, 0, 1]
+
+
+@pytest.mark.parametrize("kind", ["turn", "summary", "tool_result"])
+def test_only_injected_memories_and_facts_move(kind: ContentType) -> None:
+    texts = ("Sessions expire after 30 minutes.", "Sessions expire after 60 minutes.")
+    moving = [_memory(texts[0], 1, kind="fact"), _memory(texts[1], 2, kind="injected")]
+    assert newer_first(moving, None, None) == [1, 0]
+    for old, new in itertools.product((kind, "fact"), (kind, "fact")):
+        if kind in (old, new):
+            found = [_memory(texts[0], 1, kind=old), _memory(texts[1], 2, kind=new)]  # type: ignore[arg-type]
+            assert newer_first(found, None, None) == [0, 1]
+
+
+def test_only_the_first_results_are_compared() -> None:
+    found = [_memory(f"Sessions expire after {i} minutes.", i) for i in range(FIRST_RESULTS + 3)]
+    order = newer_first(found, None, None)
+    assert order == [*range(FIRST_RESULTS - 1, -1, -1), *range(FIRST_RESULTS, FIRST_RESULTS + 3)]
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_few_results_stay_as_they_are(count: int) -> None:
+    assert newer_first([_memory("One.", 1)] * count, None, BACKGROUND) == list(range(count))
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4), st.integers(0, 2)), max_size=80))
+def test_nothing_is_lost_and_no_newer_one_follows_an_older_of_its_matter(rows: list[tuple[int, int, int]]) -> None:
+    subjects = ("sessions expire", "uploads finish", "logs rotate")
+    found = [_memory(f"{subjects[s]} after {n} minutes", day) for day, n, s in rows]
+    order = newer_first(found, None, None)
+    assert sorted(order) == list(range(len(found)))
+    first = [found[i] for i in order if i < FIRST_RESULTS]
+    for older, newer in itertools.combinations(first, 2):
+        same = older.content.split()[:2] == newer.content.split()[:2]
+        assert not same or older.timestamp >= newer.timestamp
+
+
+def test_the_order_depends_on_nothing_but_the_results() -> None:
+    found = [_memory(f"Sessions expire after {i} minutes.", random.Random(i).randint(0, 9)) for i in range(20)]
+    assert newer_first(found, None, None) == newer_first(list(found), None, None)
