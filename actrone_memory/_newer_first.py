@@ -39,6 +39,13 @@ OPENING_WORDS = 2
 _BLOCK = 8
 """Rows multiplied at once: so few that BLAS stays in this thread, where waking another costs more than the product."""
 
+_NEWS = re.compile(
+    r"\b(?:now|nowadays|as of|from now on|no longer|instead of|moved|switched|migrated|replaced|"
+    r"jetzt|nun|nunmehr|seit|ab sofort|künftig|nicht mehr|statt|désormais|maintenant|ahora|ya no)\b|现在|今后|改用|不再|改为",
+    re.IGNORECASE,
+)
+"""Says that something is new: then, with all tags alike, any word in common is enough."""
+
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """Scripts in which common embedding models find everything alike."""
 
@@ -79,7 +86,7 @@ def _in_order(newer: _Pairs, times: _Floats) -> list[int]:
 def _same_matter(
     entries: Sequence[MemoryEntry], vectors: _Floats | None, background: tuple[float, float] | None
 ) -> _Pairs:
-    """For each two of the entries whether one could be an update of the other."""
+    """``[i, j]``: whether entry j, were it the newer, could be an update of entry i."""
     if vectors is None or background is None:
         alike = _by_words(entries)
     else:
@@ -106,7 +113,9 @@ def _by_words(entries: Sequence[MemoryEntry]) -> _Pairs:
     overlap = shared / np.maximum(1, np.minimum.outer(sizes, sizes))
     enough = (shared >= FEWEST_SHARED_WORDS) & (overlap >= np.where(tags > 0, OVERLAP, LARGE_OVERLAP))
     same_tags = (tags > 0) & (tags == tagged) & (tags == tagged[:, np.newaxis])
-    alike: _Pairs = enough | (same_tags & (_common([text[:OPENING_WORDS] for text in words]) > 0))
+    openings = _common([text[:OPENING_WORDS] for text in words])
+    news = np.array([_NEWS.search(entry.content[:LONGEST_STATEMENT]) is not None for entry in entries])
+    alike: _Pairs = enough | same_tags & ((openings > 0) | (shared > 0) & news)
     return alike
 
 

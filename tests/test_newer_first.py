@@ -57,6 +57,8 @@ def test_vectors_tell_one_matter_earlier_where_tags_meet(
         # the same tags, and subjects that meet
         ("Logging goes through zap with fields.", "Structured logs are written with slog.", ("logging",)),
         ("Releases are cut by hand.", "Releases come from the main branch.", ("release",)),
+        # the same tags, a word in common, and news
+        ("A wrapper around zap writes our logs.", "Fields are now part of all logs.", ("logging",)),
         # half of the words, where tags meet
         ("Feature flags are declared in flags.ts", "Declare feature flags in the console", ("flags",)),
         ("单元测试放在 tests 目录。", "单元测试与源码放在一起。", ("测试",)),
@@ -79,6 +81,8 @@ def test_without_a_background_words_tell_one_matter(
     [
         ("Routes live in src/routes.", "Emails are previewed before sending.", ("web",)),
         ("Log messages are constant strings.", "Request headers are redacted.", ("logging",)),
+        ("A wrapper around zap writes our logs.", "Fields are a part of all logs.", ("logging",)),
+        ("A wrapper around zap writes our logs.", "Fields are now part of all logs.", ("logging", "zap")),
         ("Builds are fast.", "Builds are slow.", ()),
         ("日志统一用 logback。", "单元测试与源码放在一起。", ("后端",)),
     ],
