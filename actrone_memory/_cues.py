@@ -184,7 +184,8 @@ BUILT_ON = re.compile(
 """What stands before what is used, or what something is."""
 
 SUCCESSOR = re.compile(
-    rf"(?P<before>\b(?:with|via|using|uses?|is|are|mit|nutzen|nutzt|verwenden|avec|con) |[使采改]?用 ?){_PHRASE}",
+    r"(?P<before>\b(?:with|via|using|uses?|is|are|runs? on|goes? through|come from|mit|nutzen|nutzt|verwenden|avec|con) |"
+    rf"[使采改]?用 ?){_PHRASE}",
     re.IGNORECASE,
 )
 """What came, told in a clause before what went: "dates use Luxon now, Moment.js was removed"."""

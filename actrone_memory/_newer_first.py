@@ -41,7 +41,8 @@ _BLOCK = 8
 
 _NEWS = re.compile(
     r"\b(?:now|nowadays|as of|from now on|no longer|instead of|moved|switched|migrated|replaced|"
-    r"jetzt|nun|nunmehr|seit|ab sofort|künftig|nicht mehr|statt|désormais|maintenant|ahora|ya no)\b|现在|今后|改用|不再|改为",
+    r"jetzt|nun|nunmehr|seit|ab sofort|künftig|nicht mehr|statt|désormais|maintenant|ahora|ya no)\b|"
+    "现在|今后|改用|不再|改为",
     re.IGNORECASE,
 )
 """Says that something is new: then, with all tags alike, any word in common is enough."""

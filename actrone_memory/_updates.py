@@ -38,6 +38,7 @@ _ORDINARY = frozenset(stem(fold(word)) for word in _cues.ORDINARY)
 _WORD = re.compile(rf"[^\W_{_cues.HAN}]+|[{_cues.HAN}]+")
 _MEASURED_WORD = re.compile(rf"{_cues.NAME}|[{_cues.HAN}]+")
 _NAME = re.compile(_cues.NAME)
+_MARKS = re.compile('[`"“”„«»*]')
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[;。；！？\n]")
 _CLAUSE_END = re.compile(
     rf"[:,](?:\s|(?=[{_cues.HAN}]))|{_cues.REASON.pattern}|\bbut\b|\bsondern\b|而是", re.IGNORECASE
@@ -163,8 +164,8 @@ def _object(found: re.Match[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """``text`` in one form of its characters, without the marks of code."""
-    return compose(text).replace("`", "").replace("’", "'")
+    """``text`` in one form of its characters, without marks of code, quotation and emphasis."""
+    return _MARKS.sub("", compose(text).replace("’", "'"))
 
 
 def _key(name: str) -> tuple[str, ...]:
@@ -188,24 +189,34 @@ def _matter(sentence: str, found: re.Match[str]) -> frozenset[str]:
 
 
 def _ends(farewell: Farewell, old: str, told: frozenset[str]) -> bool:
-    """Whether ``old`` builds on what is gone, in a matter no wider and no other than the one that is spoken of.
+    """Whether ``old`` builds on what is gone, and speaks of nothing beyond the matter that it is said of.
 
     ``told`` holds all content words of the new text.
     """
     place = _named(farewell.name, old)
-    if place is None or not _stands(old, place):
-        return False
-    if not (farewell.looks_like_a_name or _looks_like_a_name(old, *place) or _is_instrument(old, *place)):
+    if place is None or not _stands(old, place) or not _is_name(farewell, old, place):
         return False
     if farewell.successor and _named(farewell.successor, old):
         return False
     rest = f"{old[: place[0]]} {old[place[1] :]}"
     about = content_words(rest)
-    if not farewell.matter.issubset(about):
+    if not all(_speaks_of(word, about, rest) for word in farewell.matter):
         return False
     if farewell.contrast or not _builds_on(old[: place[0]]):
         return farewell.matter.issuperset(about)
     return _same_subject(old, place, about, told)
+
+
+def _speaks_of(word: str, about: list[str], text: str) -> bool:
+    """Whether the word is among the content words; two Chinese characters may stand apart, where words are joined."""
+    return word in about or (word[0] >= _cues.HAN[0] and set(word) <= set(text))
+
+
+def _is_name(farewell: Farewell, old: str, place: tuple[int, int]) -> bool:
+    """Whether what is gone looks like a name in either text, or stands where tools do: "run with unittest"."""
+    if farewell.looks_like_a_name or _looks_like_a_name(old, *place):
+        return True
+    return bool(_cues.INSTRUMENT.search(old[: place[0]]) and _cues.AFTER_NAME.match(old[place[1] :]))
 
 
 def _named(name: tuple[str, ...], text: str) -> tuple[int, int] | None:
@@ -239,11 +250,6 @@ def _looks_like_a_name(text: str, start: int, end: int) -> bool:
     return bool(_LOOKS_LIKE_A_NAME.search(text[start + bool(opens_sentence) : end]))
 
 
-def _is_instrument(text: str, start: int, end: int) -> bool:
-    """Whether a plain word stands where names of tools do: "run with unittest", "use axios for"."""
-    return bool(_cues.INSTRUMENT.search(text[:start]) and _cues.AFTER_NAME.match(text[end:]))
-
-
 def _builds_on(before: str) -> bool:
     """Whether a name after ``before`` is what is used, or what something is; not a place, or something liked."""
     return not before.strip() or _cues.BUILT_ON.search(before) is not None
@@ -275,18 +281,20 @@ def _measure(text: str) -> _Measure | None:
     """None for a text that measures nothing, for the past, and for conditions, which may hold side by side."""
     if not _has_number(text) or _cues.CONDITION.search(text) or _cues.PAST.search(text):
         return None
-    frame: list[str] = []
-    numbers: list[str] = []
-    measured: set[int] = set()
-    since_measuring = LONGEST_STATEMENT
-    for word in _measured_words(text):
-        number = _cues.A_NUMBER.fullmatch(word)
-        if number:
-            measured |= {len(numbers)} if since_measuring <= WORDS_TO_A_MEASURE else set()
-            numbers.append(number["value"])
-        frame += ["#", number["unit"]] if number else [word] if word not in _cues.FILLERS else []
-        since_measuring = 0 if _cues.MEASURING.search(word) else since_measuring + 1
-    return _Measure(tuple(frame), tuple(numbers), frozenset(measured)) if measured else None
+    words = list(_measured_words(text))
+    numbers = {place: number for place, word in enumerate(words) if (number := _cues.A_NUMBER.fullmatch(word))}
+    measured = frozenset(i for i, place in enumerate(numbers) if _is_measured(words, place))
+    if not measured:
+        return None
+    frame = (f"#{numbers[place]['unit']}" if place in numbers else word for place, word in enumerate(words))
+    values = tuple(number["value"] for number in numbers.values())
+    return _Measure(tuple(word for word in frame if word not in _cues.FILLERS), values, measured)
+
+
+def _is_measured(words: list[str], place: int) -> bool:
+    """Whether one of the words shortly before tells that the number there measures."""
+    near = words[max(0, place - 1 - WORDS_TO_A_MEASURE) : place]
+    return any(_cues.MEASURING.search(word) for word in near)
 
 
 def _has_number(text: str) -> bool:
@@ -302,6 +310,3 @@ def _measured_words(text: str) -> Iterator[str]:
         if word != "a":  # "plan A" is no article
             folded = fold(word)
             yield _cues.SAME_WORDS.get(folded, folded)
-
-
-# --- the order of results ---------------------------------------------------------------------------------------------

@@ -82,7 +82,6 @@ def test_without_a_background_words_tell_one_matter(
         ("Routes live in src/routes.", "Emails are previewed before sending.", ("web",)),
         ("Log messages are constant strings.", "Request headers are redacted.", ("logging",)),
         ("A wrapper around zap writes our logs.", "Fields are a part of all logs.", ("logging",)),
-        ("A wrapper around zap writes our logs.", "Fields are now part of all logs.", ("logging", "zap")),
         ("Builds are fast.", "Builds are slow.", ()),
         ("日志统一用 logback。", "单元测试与源码放在一起。", ("后端",)),
     ],
