@@ -184,8 +184,9 @@ BUILT_ON = re.compile(
 """What stands before what is used, or what something is."""
 
 SUCCESSOR = re.compile(
-    r"(?P<before>\b(?:with|via|using|uses?|is|are|runs? on|goes? through|come from|mit|nutzen|nutzt|verwenden|avec|con) |"
-    rf"[使采改]?用 ?){_PHRASE}",
+    r"(?P<before>\b(?:with|via|using|uses?|is|are|runs? on|goes? through|come from|"
+    r"mit|nutzen|nutzt|verwenden|avec|con) "
+    rf"|[使采改]?用 ?){_PHRASE}",
     re.IGNORECASE,
 )
 """What came, told in a clause before what went: "dates use Luxon now, Moment.js was removed"."""
@@ -212,14 +213,12 @@ REASON = re.compile(
 """What follows gives the reason and narrows nothing."""
 
 ORDINARY = frozenset(
-    """run runs running ran use uses used using write writes written make makes made create creates created go goes come
-    comes read reads work works live lives format formats formatted build builds built place put keep call called need
-    needs needed require requires required support supports supported allowed maintained available done handled
-    handling generate generates generated produce produced execute executed store stored stores manage managed
-    implement implemented send sent load loaded start started project tool tools tooling library framework runner
-    setup repository repo code codebase everything everywhere throughout whole old new now nowadays currently today
-    month week year version default always must should via with through instead longer longest team user entire
-    completely fully accordingly please
+    """run runs running ran use uses used using write writes written make makes made create creates created go goes
+    come comes read reads work works live lives place put keep call called need needs needed require requires
+    required support supports supported allowed maintained available done project tool tools tooling library
+    framework runner setup repository repo code codebase everything everywhere throughout whole old new now nowadays
+    currently today month week year version default always must should via with through instead longer longest team
+    user entire completely fully accordingly please
     wir uns unser unsere neu neue neuen alt alte alten läuft laufen lief geschrieben erzeugt erstellt entstehen
     entsteht verwendet verwenden genutzt nutzen nutzt benutzt eingesetzt gebaut bauen erfolgen erfolgt kommt kommen
     gemacht liegen liegt projekt überall alles ab sofort seit heute künftig durch
