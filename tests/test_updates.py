@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from actrone_memory import FactExtractor, InMemoryStore, MemoryConfig, MemoryEntry, MemoryManager
@@ -17,7 +19,7 @@ ENDED = [
     ("Logs are written with log4j.", "Logging was migrated from log4j to logback."),
     ("State management uses Redux.", "State management: Redux was dropped in favour of Zustand."),
     ("We use Yarn for installing packages.", "We switched from Yarn to pnpm."),
-    ("Bundles are built with webpack.", "The build moved from webpack to Vite."),
+    ("Builds run with webpack.", "The build moved from webpack to Vite."),
     ("Queries are written with SQLAlchemy 1.4.", "We moved from SQLAlchemy 1.4 to 2.0."),
     ("E2E tests are written in Cypress.", "E2E tests moved from Cypress to Playwright."),
     ("Icons come from Font Awesome.", "Icons come from Lucide instead of Font Awesome."),
@@ -113,6 +115,119 @@ BOTH_HOLD = [
     ("单元测试覆盖率至少 80%。", "集成测试覆盖率至少 60%。"),
 ]
 
+SIDE_BY_SIDE = [
+    [
+        "Use pytest fixtures instead of setUp methods.",
+        "Tests in `legacy/` use unittest.",
+        "Fixtures live in conftest.py.",
+        "Use tmp_path instead of tempfile in tests.",
+        "Mock HTTP with respx, not with requests-mock.",
+        "Integration tests are marked `slow`.",
+        "Timeouts in tests are at most 5 seconds.",
+        "Timeouts in production are at most 30 seconds.",
+        "Prefer dataclasses over dicts.",
+        "Public APIs use pydantic models instead of dataclasses.",
+        "Use pathlib instead of os.path.",
+        "Scripts in `bin/` use os.path for speed.",
+        "Logging uses structlog; print is no longer allowed.",
+        "CLI output uses print through click.echo.",
+        "Retries: at most 3 attempts for reads.",
+        "Retries: at most 5 attempts for writes.",
+    ],
+    [
+        "Services are deployed with Helm.",
+        "Staging is no longer deployed with Helm but with Kustomize.",
+        "Terraform modules live in infra/.",
+        "We moved state from S3 to Terraform Cloud.",
+        "Artifacts are stored in S3.",
+        "Docker images are pushed to ECR instead of Docker Hub.",
+        "Public base images come from Docker Hub.",
+        "Jenkins was replaced by GitHub Actions for pull requests.",
+        "Nightly performance runs happen on Jenkins.",
+        "Alerts page the on-call via PagerDuty.",
+        "Low alerts go to Slack instead of PagerDuty.",
+        "Node 18 is used for the CLI.",
+        "Node 20 is used for the server.",
+        "Redis holds sessions.",
+        "Rate limits no longer live in Redis.",
+    ],
+    [
+        "Verwende Kotlin statt Java für neue Module.",
+        "Die Altmodule sind in Java geschrieben.",
+        "Der Importdienst nutzt Java 17.",
+        "Datumsfelder werden mit Instant statt Date gespeichert.",
+        "Die Druckausgabe verwendet Date im Format dd.MM.yyyy.",
+        "Logs gehen nicht mehr in Dateien, sondern nach Loki.",
+        "Audit-Einträge liegen in Dateien mit Signatur.",
+        "Die Suche läuft nicht mehr über Solr.",
+        "Solr indexiert die Archivakten.",
+        "Sitzungen laufen nach 30 Minuten ab.",
+        "Passwort-Links laufen nach 60 Minuten ab.",
+        "Listen zeigen höchstens 50 Einträge.",
+        "Exporte haben höchstens 5000 Zeilen.",
+        "Feature-Branches werden per Squash gemergt.",
+        "Release-Branches werden nicht mehr per Squash gemergt.",
+    ],
+    [
+        "接口返回统一使用 Result 包装。",
+        "文件下载接口不使用 Result 包装。",
+        "前端请求用 axios 封装，不要直接用 fetch。",
+        "SSR 页面用 fetch 代替 axios。",
+        "数据库主键使用雪花算法。",
+        "日志表不再使用雪花算法，改用自增主键。",
+        "缓存使用 Redis，过期时间为 30 分钟。",
+        "验证码缓存过期时间为 5 分钟。",
+        "单元测试使用 JUnit 5。",
+        "集成测试使用 Testcontainers，而不是 H2。",
+        "本地开发使用 H2。",
+        "分页每页最多 50 条。",
+        "导出最多 5000 条。",
+        "后台页面使用 Element Plus。",
+        "官网页面从 Element Plus 迁移到自研组件。",
+        "提交信息使用英文。",
+        "注释使用中文而不是英文。",
+    ],
+    [
+        "The user lives in Berlin.",
+        "The user was born in Hamburg.",
+        "The user moved from Hamburg to Berlin in 2019.",
+        "The user's brother lives in Hamburg.",
+        "The user flies from Hamburg every month.",
+        "The user switched from coffee to tea.",
+        "The user's wife drinks coffee.",
+        "The office serves coffee.",
+        "The user has 2 cats.",
+        "The user's sister has 3 cats.",
+        "The user no longer works at Siemens.",
+        "The user's father worked at Siemens.",
+        "The user owns Siemens shares.",
+        "The user likes Siemens kitchen devices.",
+        "The user's alarm is at 7.",
+        "The user's meeting is at 9.",
+    ],
+    [
+        "Components are function components; class components were removed.",
+        "Error boundaries are class components.",
+        "Use CSS modules instead of styled-components.",
+        "The email package uses styled-components.",
+        "We migrated from Enzyme to Testing Library.",
+        "Accessibility tests use jest-axe.",
+        "Storybook replaced Styleguidist.",
+        "Stories live next to components.",
+        "ESLint rules extend `@acme/eslint-config`.",
+        "Prettier replaced ESLint for formatting.",
+        "ESLint checks import order.",
+        "Yarn 3 is required.",
+        "The docs site is built with Yarn 1.",
+        "API mocks use MSW.",
+        "We stopped using MSW in Storybook.",
+        "React Query caches server data.",
+        "Redux is gone from the checkout.",
+        "Redux holds the editor state.",
+    ],
+]
+"""Rules of one project each, all in force: whatever the order in which they are told, none ends another."""
+
 
 def _memory(content: str, *tags: str) -> MemoryEntry:
     return MemoryEntry(agent_id="a", session_id="s", content=content, content_type="injected", topic_tags=list(tags))
@@ -132,6 +247,12 @@ def test_a_text_ends_what_it_says_is_gone_or_measures_anew(old: str, new: str) -
 @pytest.mark.parametrize(("old", "new"), BOTH_HOLD)
 def test_a_text_leaves_alone_what_may_still_hold(old: str, new: str) -> None:
     assert _why(_memory(old), _memory(new)) is None
+
+
+@pytest.mark.parametrize("texts", SIDE_BY_SIDE, ids=lambda texts: texts[0])
+def test_rules_in_force_together_leave_each_other_alone(texts: list[str]) -> None:
+    ended = [(old, new) for old, new in itertools.permutations(texts, 2) if _why(_memory(old), _memory(new))]
+    assert ended == []
 
 
 @pytest.mark.parametrize(("old", "new"), ENDED)
@@ -278,9 +399,9 @@ async def test_a_search_is_made_only_for_a_text_that_may_end_something() -> None
     await memory.close()
 
 
-async def test_what_is_ended_is_found_among_thousands(memory: MemoryManager) -> None:
-    await memory.inject_memory("a", "Bundles are built with webpack.")
+async def test_what_is_ended_is_found_among_a_thousand(memory: MemoryManager) -> None:
+    await memory.inject_memory("a", "Builds run with webpack.")
     for i in range(1000):
         await memory.inject_memory("a", f"The build of module x{i} is owned by team y{i % 7}.")
     await memory.inject_memory("a", "The build moved from webpack to Vite.")
-    assert (await _states(memory))["Bundles are built with webpack."] == "The build moved from webpack to Vite."
+    assert (await _states(memory))["Builds run with webpack."] == "The build moved from webpack to Vite."
