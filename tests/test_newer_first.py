@@ -55,7 +55,7 @@ def test_vectors_tell_one_matter_earlier_where_tags_meet(
     ("old", "new", "tags"),
     [
         # the same tags, and subjects that meet
-        ("Logging goes through zap with fields.", "Structured logs are written with slog.", ("logging",)),
+        ("Traces go through Jaeger with tags.", "Sampled traces belong to Tempo.", ("logging",)),
         ("Releases are cut by hand.", "Releases come from the main branch.", ("release",)),
         # the same tags, a word in common, and news
         ("A wrapper around zap writes our logs.", "Fields are now part of all logs.", ("logging",)),
@@ -79,8 +79,8 @@ def test_without_a_background_words_tell_one_matter(
 @pytest.mark.parametrize(
     ("old", "new", "tags"),
     [
-        ("Routes live in src/routes.", "Emails are previewed before sending.", ("web",)),
-        ("Log messages are constant strings.", "Request headers are redacted.", ("logging",)),
+        ("Images are resized at upload.", "Mails wait for the nightly run.", ("web",)),
+        ("Traces carry the tenant.", "Spans end before the reply.", ("tracing",)),
         ("A wrapper around zap writes our logs.", "Fields are a part of all logs.", ("logging",)),
         ("Builds are fast.", "Builds are slow.", ()),
         ("日志统一用 logback。", "单元测试与源码放在一起。", ("后端",)),
@@ -98,7 +98,7 @@ def test_vectors_say_nothing_of_scripts_without_spaces() -> None:
 def test_the_newer_takes_the_place_and_the_older_follows_it() -> None:
     found = [
         _memory("Sessions expire after 30 minutes.", 1),
-        _memory("Routes live in src/routes.", 2),
+        _memory("Images are resized at upload.", 2),
         _memory("Sessions expire after 90 minutes.", 4),
         _memory("Sessions expire after 60 minutes.", 3),
     ]
