@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
+
+from actrone_memory._newer_first import FIRST_RESULTS, newer_first
 from actrone_memory._ranking import Ranked
 from actrone_memory._shelf import KINDS, Prepared, Query, Score, Shelf, read_entry
 from actrone_memory.models import ContentType, MemoryEntry
@@ -78,11 +81,19 @@ class AgentIndex:
         wanted = set(KINDS if query.content_types is None else query.content_types)
         shelves = [self._memories] if wanted - {"turn"} else []
         shelves += [self._turns] if "turn" in wanted else []
-        hits = [hit for shelf in shelves for hit in _hits(shelf, shelf.search(query))]
+        hits = [hit for shelf in shelves for hit in self._hits(shelf, query)]
         if len(shelves) > 1:
             hits.sort(key=lambda hit: (hit.score, *hit.shelf.importance_and_time(hit.row)), reverse=True)
             del hits[query.consider :]
         return Page([hit.read() for hit in hits[: query.limit]], [hit.shelf.ids[hit.row] for hit in hits])
+
+    def _hits(self, shelf: Shelf, query: Query) -> list[_Hit]:
+        ranked = shelf.search(query)
+        found = zip(ranked.scores.tolist(), ranked.positions.tolist(), strict=True)
+        hits = [_Hit(score, shelf, row, ranked, place) for place, (score, row) in enumerate(found)]
+        if shelf is self._memories and query.newer_first and query.text is not None and len(hits) > 1:
+            return _newer_first(hits, query)
+        return hits
 
 
 class _Hit(NamedTuple):
@@ -96,9 +107,18 @@ class _Hit(NamedTuple):
 
     def read(self) -> MemoryEntry:
         parts = {name: float(values[self.place]) for name, values in self.ranked.parts.items()}
-        return self.shelf.read(self.row, Score(self.score, parts))
+        moved = self.score - float(self.ranked.scores[self.place])
+        return self.shelf.read(self.row, Score(self.score, {**parts, "newer": moved} if moved else parts))
 
 
-def _hits(shelf: Shelf, ranked: Ranked) -> list[_Hit]:
-    found = zip(ranked.scores.tolist(), ranked.positions.tolist(), strict=True)
-    return [_Hit(score, shelf, row, ranked, place) for place, (score, row) in enumerate(found)]
+def _newer_first(hits: list[_Hit], query: Query) -> list[_Hit]:
+    """Of memories of the same matter the newer in the place, and with the score, of the older."""
+    first = hits[:FIRST_RESULTS]
+    order = newer_first(
+        np.array([hit.shelf.importance_and_time(hit.row)[1] for hit in first]),
+        np.stack([hit.shelf.vector(hit.row) for hit in first]),
+        query.background if query.has_meaning else None,
+        lambda place: first[place].shelf.read(first[place].row),
+    )
+    moved = [first[place]._replace(score=hit.score) for place, hit in zip(order, first, strict=True)]
+    return moved + hits[FIRST_RESULTS:]

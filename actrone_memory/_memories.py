@@ -6,9 +6,9 @@ import logging
 from collections.abc import Sequence
 from typing import get_args
 
-from actrone_memory import _validation
+from actrone_memory import _updates, _validation
 from actrone_memory._capabilities import ColdTier
-from actrone_memory._embedding import embed_all, embedded_text
+from actrone_memory._embedding import embed_all, embedded_text, shorten
 from actrone_memory._ids import memory_id
 from actrone_memory._turnstile import Queues
 from actrone_memory.errors import MemoryNotFoundError
@@ -17,12 +17,21 @@ from actrone_memory.protocols import Embedder, ExtractedFact, FactExtractor
 
 logger = logging.getLogger("actrone_memory")
 
+CANDIDATES = 50
+"""How many of the best matches of a new text are looked at for what it replaces."""
+
+ANY_COSINE = -1.0
+"""Threshold of that search: what is replaced may share no more than a name."""
+
+REASON = "superseded_because"
+"""Metadata of a memory that was replaced without being named: why, in words for a reader."""
+
 
 class MemoryWriter:
     """Stores memories of any agent in the cold tier."""
 
-    def __init__(self, cold: ColdTier, embedder: Embedder) -> None:
-        self._cold, self._embedder = cold, embedder
+    def __init__(self, cold: ColdTier, embedder: Embedder, *, newer_wins: bool) -> None:
+        self._cold, self._embedder, self._newer_wins = cold, embedder, newer_wins
         self._queues = Queues()
 
     async def owned(self, agent_id: str, wanted_id: str) -> MemoryEntry:
@@ -44,17 +53,59 @@ class MemoryWriter:
         Raises:
             MemoryNotFoundError: ``supersedes`` is no entry of the agent; nothing was written.
         """
-        async with self._queues.turn(entry.id if supersedes is None else entry.agent_id):
+        update = self._update_of(entry)
+        alone = supersedes is None and update is None
+        async with self._queues.turn(entry.id if alone else entry.agent_id):
             while True:
                 epoch = await self._cold.erasure_epoch(entry.agent_id)
-                batch = [await self._merged(entry)]
-                if supersedes is not None:
-                    replaced = await self._in_force(await self.owned(entry.agent_id, supersedes))
-                    if replaced.id != entry.id:
-                        batch.append(replaced.model_copy(update={"superseded_by": entry.id}))
+                batch = await self._with_replaced(entry, update, supersedes)
                 if await self._cold.upsert_many(batch, epoch=epoch):
                     return
                 logger.debug("An erasure overtook a write for %r; writing again", entry.agent_id)
+
+    def _update_of(self, entry: MemoryEntry) -> _updates.Update | None:
+        return _updates.update_of(entry) if self._newer_wins else None
+
+    async def _with_replaced(
+        self, entry: MemoryEntry, update: _updates.Update | None, supersedes: str | None
+    ) -> list[MemoryEntry]:
+        """``entry`` as it is to be stored, and every memory that it replaces, marked."""
+        earlier = await self._cold.get(entry.agent_id, entry.id)
+        replaced = {old.id: old for old in await self._stated_before(entry, earlier)}
+        if update is not None:
+            replaced |= {old.id: old for old in await self._outdated(entry, update)}
+        if supersedes is not None:
+            named = await self._in_force(await self.owned(entry.agent_id, supersedes))
+            replaced[named.id] = named.model_copy(update={"superseded_by": entry.id})
+        replaced.pop(entry.id, None)
+        return [_merged(entry, earlier), *replaced.values()]
+
+    async def _stated_before(self, entry: MemoryEntry, earlier: MemoryEntry | None) -> list[MemoryEntry]:
+        """What took the place of ``earlier`` without being told to, now that its text is stated again."""
+        if not self._newer_wins or earlier is None or REASON not in earlier.metadata:
+            return []
+        successor = await self._in_force(earlier)
+        return [_replaced(successor, entry, "the older memory was stated again")]
+
+    async def _outdated(self, entry: MemoryEntry, update: _updates.Update) -> list[MemoryEntry]:
+        """The agent's memories that no longer hold now that ``entry`` is said, marked with the reason."""
+        reasons = [(old, _updates.why_replaced(old, update)) for old in await self._candidates(entry)]
+        return [_replaced(old, entry, reason) for old, reason in reasons if reason is not None]
+
+    async def _candidates(self, entry: MemoryEntry) -> list[MemoryEntry]:
+        """Older memories that are most like ``entry``."""
+        page = await self._cold.search_page(
+            entry.agent_id,
+            entry.embedding or [],
+            ANY_COSINE,
+            background=None,
+            limit=CANDIDATES,
+            consider=CANDIDATES,
+            content_types=_updates.UPDATED_TYPES,
+            query_text=shorten(entry.content),
+            tags=None,
+        )
+        return [old for old in page.entries if old.timestamp <= entry.timestamp]
 
     async def _in_force(self, entry: MemoryEntry) -> MemoryEntry:
         """The end of the line of replacements that begins with ``entry``, as far as it is still stored."""
@@ -77,26 +128,32 @@ class MemoryWriter:
         vectors = await embed_all(self._embedder, [embedded_text(entry) for entry in unique.values()])
         for entry, vector in zip(unique.values(), vectors, strict=True):
             entry.embedding = vector
-            async with self._queues.turn(entry.id):
-                if not await self._cold.upsert_many([await self._merged(entry)], epoch=epoch):
+            update = self._update_of(entry)
+            async with self._queues.turn(entry.id if update is None else entry.agent_id):
+                if not await self._cold.upsert_many(await self._with_replaced(entry, update, None), epoch=epoch):
                     return []
         return list(unique)
 
-    async def _merged(self, entry: MemoryEntry) -> MemoryEntry:
-        """``entry`` with the tags and the type of an earlier memory of the same text.
 
-        What a model extracted never lowers a sensitivity; what a caller injects may.
-        """
-        earlier = await self._cold.get(entry.agent_id, entry.id)
-        if earlier is None:
-            return entry
-        update: dict[str, object] = {
-            "topic_tags": list(dict.fromkeys([*earlier.topic_tags, *entry.topic_tags])),
-            "content_type": earlier.content_type,
-        }
-        if entry.content_type == "fact":
-            update["sensitivity"] = max(earlier.sensitivity, entry.sensitivity, key=get_args(Sensitivity).index)
-        return entry.model_copy(update=update)
+def _merged(entry: MemoryEntry, earlier: MemoryEntry | None) -> MemoryEntry:
+    """``entry`` with the tags and the type of an earlier memory of the same text.
+
+    What a model extracted never lowers a sensitivity; what a caller injects may.
+    """
+    if earlier is None:
+        return entry
+    update: dict[str, object] = {
+        "topic_tags": list(dict.fromkeys([*earlier.topic_tags, *entry.topic_tags])),
+        "content_type": earlier.content_type,
+    }
+    if entry.content_type == "fact":
+        update["sensitivity"] = max(earlier.sensitivity, entry.sensitivity, key=get_args(Sensitivity).index)
+    return entry.model_copy(update=update)
+
+
+def _replaced(old: MemoryEntry, new: MemoryEntry, reason: str) -> MemoryEntry:
+    """``old``, marked as replaced by ``new`` without being named."""
+    return old.model_copy(update={"superseded_by": new.id, "metadata": {**old.metadata, REASON: reason}})
 
 
 async def extracted_facts(extractor: FactExtractor, text: str) -> list[ExtractedFact]:

@@ -47,6 +47,7 @@ class Query:
     content_types: Sequence[ContentType] | None = None
     tags: Sequence[str] | None = None
     background: _ranking.Background | None = None
+    newer_first: bool = True
 
     @property
     def has_meaning(self) -> bool:
@@ -344,6 +345,11 @@ class Shelf:
             weights=query.weights,
             limit=query.consider,
         )
+
+    def vector(self, row: int) -> NDArray[np.float32]:
+        """The unit vector of a row."""
+        vector: NDArray[np.float32] = self._vector_rows()[row].copy()
+        return vector
 
     def importance_and_time(self, row: int) -> tuple[float, float]:
         """What decides between rows of one score."""

@@ -37,7 +37,7 @@ training made the vectors of words that decide the meaning of sentences long: of
 
 LEAST_TELLING = 0.2
 
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af]|[^\W_]+")
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af]|[^\W_]{2,}|\d")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -142,7 +142,10 @@ class WordPieces:
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words without accents; parts of camelCase and single CJK characters are words of their own."""
+    """Lower-case words without accents; parts of camelCase and single CJK characters are words of their own.
+
+    Single Latin letters are left out: the C of C++ is not that of C#.
+    """
     text = _CAMEL.sub(" ", text).lower()
     if not text.isascii():
         text = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")

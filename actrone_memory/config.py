@@ -82,6 +82,7 @@ class MemoryConfig(BaseSettings):
     relevance_weight: Share = 0.7
     recency_weight: Share = 0.3
     hybrid_retrieval: bool = True
+    newer_wins: bool = True
     rerank_enabled: bool = False
     rerank_model: Name = "Xenova/ms-marco-MiniLM-L-6-v2"
     rerank_top_k: Count = 20

@@ -65,7 +65,7 @@ class MemoryManager:
         self._archive = Archive(self._hot, self._cold, embedder, config, self._count, summariser)
         self._background = self._archive.background
         self._recall = Recall(self._hot, self._cold, embedder, config, self._count, reranker, self._background.report)
-        self._writer = MemoryWriter(self._cold, embedder)
+        self._writer = MemoryWriter(self._cold, embedder, newer_wins=config.newer_wins)
         self._turnstile = Turnstile()
         # A manager that is dropped without `close` must not leave its thread behind.
         weakref.finalize(self, self._background.stop).atexit = False
@@ -215,6 +215,10 @@ class MemoryManager:
         time, importance, source and sensitivity, all tags. ``supersedes`` names the memory that this one replaces, or
         one that was replaced before: then what holds in its place now is replaced. The old one no longer comes back,
         except from ``list_memories(include_superseded=True)``.
+
+        With ``newer_wins`` a text that says what has given way ("we moved from Jest to Vitest"), or an older text with
+        another number, replaces what it speaks of without being told; the replaced memory's metadata says why under
+        ``"superseded_because"``. Stated again, an old text holds again.
 
         Args:
             importance: in [0, 1]; of equally relevant memories the more important comes first.

@@ -20,9 +20,11 @@ BOTTOM = {"errors", "models"}
 SEAMS = {"protocols", "config", "tokens"}
 PURE = {
     "_budget",
+    "_cues",
     "_ids",
     "_json",
     "_lexical",
+    "_newer_first",
     "_panel",
     "_ranking",
     "_render",
@@ -30,6 +32,7 @@ PURE = {
     "_shelf",
     "_similarity",
     "_turns",
+    "_updates",
     "_validation",
     "_vocabulary",
     "_wordpieces",

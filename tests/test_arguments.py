@@ -561,7 +561,7 @@ ENTRIES: Rubbish = {
     "a size that is text": entry(token_count="many"),
 }
 BACKGROUNDS = {"a number": 0.1, "one number": (0.1,), "three numbers": (0.1, 0.1, 0.1), "no deviation": (0.1, 0.0),
-               "texts": ("0.1", "0.1"), "a mean above 1": (1.1, 0.1), "NaN": (NAN, 0.1), "an endless deviation": (0.1, INF),
+               "texts": ("0.1", "0.1"), "a mean above 1": (1.1, 0.1), "NaN": (NAN, 0.1), "no end": (0.1, INF),
                "bools": (True, True)}  # fmt: skip
 
 STORE_CALLS: Mapping[str, Mapping[str, Argument]] = {

@@ -228,3 +228,10 @@ async def test_an_erasure_that_is_cancelled_while_it_waits_disturbs_no_writer() 
     await written
     assert len(await memory.search_memories("a", "Written all the same")) == 1
     await memory.close()
+
+
+async def test_a_newer_memory_hides_the_one_it_ends_and_an_old_one_returns(plain: MemoryManager) -> None:
+    old, new = "Unit tests run with Jest.", "We moved from Jest to Vitest."
+    for last in (old, new, old, new):
+        await plain.inject_memory("a", last)
+        assert [m.content for m in await plain.search_memories("a", f"{old} {new}")] == [last]

@@ -183,7 +183,7 @@ def test_the_parts_of_a_score_explain_it() -> None:
     }
     parts = classic([0.9], days_ago=[30.0]).parts
     assert parts["meaning"].tolist() == pytest.approx([0.7 * 0.9])
-    assert {name for name in parts} == {"meaning", "recency"}
+    assert set(parts) == {"meaning", "recency"}
 
 
 def test_the_best_possible_score_is_one() -> None:
@@ -228,7 +228,7 @@ def test_words_alone_and_vectors_alone_rank_too() -> None:
     assert order(hybrid([-0.2, -0.9], [0.0, 0.0], threshold=-1.0)) == [1, 0]
 
 
-# --- meaning against a background --------------------------------------------------------------------------------------
+# --- meaning against a background -------------------------------------------------------------------------------------
 
 BACKGROUND = (0.1, 0.1)
 
