@@ -79,7 +79,7 @@ def newer_first(
     likeness = None if background is None else (_each_with_each(vectors) - background[0]) / background[1]
     near: _Pairs = np.greater.outer(times, times).T
     if likeness is not None:
-        silent = ~vectors.any(axis=1)
+        silent = np.array([not vector.any() for vector in vectors])
         near &= (likeness >= SOMEWHAT_LIKE) | (silent & silent[:, np.newaxis])
     if not np.triu(near).any():
         return unmoved
