@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple
-
-import numpy as np
 
 from actrone_memory._newer_first import FIRST_RESULTS, newer_first
-from actrone_memory._ranking import Ranked
+from actrone_memory._ranking import Background
 from actrone_memory._shelf import KINDS, Prepared, Query, Score, Shelf, read_entry
 from actrone_memory.models import ContentType, MemoryEntry
 from actrone_memory.protocols import Page
@@ -81,44 +78,52 @@ class AgentIndex:
         wanted = set(KINDS if query.content_types is None else query.content_types)
         shelves = [self._memories] if wanted - {"turn"} else []
         shelves += [self._turns] if "turn" in wanted else []
-        hits = [hit for shelf in shelves for hit in self._hits(shelf, query)]
-        if len(shelves) > 1:
-            hits.sort(key=lambda hit: (hit.score, *hit.shelf.importance_and_time(hit.row)), reverse=True)
-            del hits[query.consider :]
-        return Page([hit.read() for hit in hits[: query.limit]], [hit.shelf.ids[hit.row] for hit in hits])
-
-    def _hits(self, shelf: Shelf, query: Query) -> list[_Hit]:
-        ranked = shelf.search(query)
-        found = zip(ranked.scores.tolist(), ranked.positions.tolist(), strict=True)
-        hits = [_Hit(score, shelf, row, ranked, place) for place, (score, row) in enumerate(found)]
-        if shelf is self._memories and query.newer_first and query.text is not None and len(hits) > 1:
-            return _newer_first(hits, query)
-        return hits
+        found = [_Found(shelf, query) for shelf in shelves]
+        if len(found) == 1:
+            return Page([found[0].read(place) for place in range(len(found[0]))[: query.limit]], found[0].ids())
+        hits = [(one, place, memory_id) for one in found for place, memory_id in enumerate(one.ids())]
+        hits.sort(key=lambda hit: hit[0].rank(hit[1]), reverse=True)
+        best = [one.read(place) for one, place, _ in hits[: query.limit]]
+        return Page(best, [memory_id for *_, memory_id in hits[: query.consider]])
 
 
-class _Hit(NamedTuple):
-    """One row that a search found, and its place among the rows its shelf found."""
+class _Found:
+    """What a query found on one shelf, best first."""
 
-    score: float
-    shelf: Shelf
-    row: int
-    ranked: Ranked
-    place: int
+    def __init__(self, shelf: Shelf, query: Query) -> None:
+        self._shelf, self._ranked = shelf, shelf.search(query)
+        self._order = list(range(self._ranked.positions.size))
+        if query.newer_first and query.text is not None and not shelf.talk:
+            self._order = self._newer_first(query.background if query.has_meaning else None)
 
-    def read(self) -> MemoryEntry:
-        parts = {name: float(values[self.place]) for name, values in self.ranked.parts.items()}
-        moved = self.score - float(self.ranked.scores[self.place])
-        return self.shelf.read(self.row, Score(self.score, {**parts, "newer": moved} if moved else parts))
+    def __len__(self) -> int:
+        return len(self._order)
 
+    def ids(self) -> list[str]:
+        """The ids of all."""
+        ids, rows = self._shelf.ids, self._ranked.positions.tolist()
+        return [ids[rows[ranked]] for ranked in self._order]
 
-def _newer_first(hits: list[_Hit], query: Query) -> list[_Hit]:
-    """Of memories of the same matter the newer in the place, and with the score, of the older."""
-    first = hits[:FIRST_RESULTS]
-    order = newer_first(
-        np.array([hit.shelf.importance_and_time(hit.row)[1] for hit in first]),
-        np.stack([hit.shelf.vector(hit.row) for hit in first]),
-        query.background if query.has_meaning else None,
-        lambda place: first[place].shelf.read(first[place].row),
-    )
-    moved = [first[place]._replace(score=hit.score) for place, hit in zip(order, first, strict=True)]
-    return moved + hits[FIRST_RESULTS:]
+    def rank(self, place: int) -> tuple[float, float, float]:
+        """The larger, the better: score, then importance, then time."""
+        row = int(self._ranked.positions[self._order[place]])
+        return float(self._ranked.scores[place]), *self._shelf.importance_and_time(row)
+
+    def read(self, place: int) -> MemoryEntry:
+        """The entry at ``place``, with the score of that place."""
+        ranked, score = self._order[place], float(self._ranked.scores[place])
+        parts = {name: float(values[ranked]) for name, values in self._ranked.parts.items()}
+        if ranked != place:
+            parts["newer"] = score - float(self._ranked.scores[ranked])
+        return self._shelf.read(int(self._ranked.positions[ranked]), Score(score, parts))
+
+    def _newer_first(self, background: Background | None) -> list[int]:
+        """The order in which a newer memory has the place of an older one that speaks of the same matter."""
+        first = self._ranked.positions[:FIRST_RESULTS]
+        moved = newer_first(
+            self._shelf.timestamps(first),
+            self._shelf.vectors(first),
+            background,
+            lambda place: self._shelf.read(int(first[place])),
+        )
+        return moved + self._order[first.size :]

@@ -5,9 +5,11 @@ What speaks of the same matter is told by tags together with vectors, or with wo
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +17,13 @@ from numpy.typing import NDArray
 from actrone_memory._updates import LONGEST_STATEMENT, UPDATED_TYPES, content_words
 from actrone_memory.models import MemoryEntry
 
-FIRST_RESULTS = 64
+FIRST_RESULTS = 32
 """Results that are compared: more than a context takes, few enough to compare each with each."""
 
-MOST_READ = 20
+MOST_READ = 16
 """The first of them that are read to be compared in earnest: reading costs more than comparing vectors."""
 
-SOMEWHAT_LIKE = 2.0
+SOMEWHAT_LIKE = 3.0
 """Standard deviations above unrelated texts below which two memories are not looked at."""
 
 LIKE = 4.0
@@ -77,35 +79,65 @@ def newer_first(
         return unmoved
     times, vectors = times[:FIRST_RESULTS], vectors[:FIRST_RESULTS]
     likeness = None if background is None else (_each_with_each(vectors) - background[0]) / background[1]
-    near: _Pairs = np.greater.outer(times, times).T
-    if likeness is not None:
-        silent = np.array([not vector.any() for vector in vectors])
-        near &= (likeness >= SOMEWHAT_LIKE) | (silent & silent[:, np.newaxis])
-    if not np.triu(near).any():
-        return unmoved
-    read = np.flatnonzero(near.any(axis=0) | near.any(axis=1))[:MOST_READ]
-    among = np.ix_(read, read)
+    near = _worth_a_look(times, vectors, likeness)
+    out_of_order = np.triu(near)
+    read = np.flatnonzero(out_of_order.any(axis=0) | out_of_order.any(axis=1))[:MOST_READ].tolist()
+    statements = {place: _statement(entry(place)) for place in read}
     newer = np.zeros_like(near)
-    newer[among] = near[among] & _same_matter(
-        [entry(place) for place in read.tolist()], None if likeness is None else likeness[among]
-    )
+    for old, new in itertools.permutations(read, 2):
+        if near[old, new]:
+            alike = 0.0 if likeness is None else float(likeness[old, new])
+            newer[old, new] = _same_matter(statements[old], statements[new], alike)
     return _in_order(newer, times) + unmoved[len(times) :] if np.triu(newer).any() else unmoved
 
 
-def _same_matter(entries: Sequence[MemoryEntry], likeness: _Floats | None) -> _Pairs:
-    """``[i, j]``: whether one of these entries, were it the newer, could be an update of the other."""
-    alike = _by_words(entries)
-    if likeness is not None:
-        tagged = _common([entry.topic_tags for entry in entries]) > 0
-        spaced = np.array([_UNSPACED.search(entry.content) is None for entry in entries])
-        alike |= (likeness >= np.where(tagged, LIKE, VERY_LIKE)) & (spaced | spaced[:, np.newaxis])
-    movable = np.array([_may_move(entry) for entry in entries])
-    both: _Pairs = alike & movable & movable[:, np.newaxis]
-    return both
+def _worth_a_look(times: _Floats, vectors: _Floats, likeness: _Floats | None) -> _Pairs:
+    """``[i, j]``: whether j is newer than i and, as far as vectors tell, not about something else."""
+    later: _Pairs = np.less.outer(times, times)
+    if likeness is None:
+        return later
+    silent = np.array([not vector.any() for vector in vectors])
+    near: _Pairs = later & ((likeness >= SOMEWHAT_LIKE) | np.logical_and.outer(silent, silent))
+    return near
 
 
-def _may_move(entry: MemoryEntry) -> bool:
-    return entry.content_type in UPDATED_TYPES and len(entry.content) <= LONGEST_STATEMENT
+class _Statement(NamedTuple):
+    """What is compared of a memory."""
+
+    movable: bool
+    tags: frozenset[str]
+    words: frozenset[str]
+    opening: frozenset[str]
+    news: bool
+    spaced: bool
+
+
+def _statement(entry: MemoryEntry) -> _Statement:
+    movable = entry.content_type in UPDATED_TYPES and len(entry.content) <= LONGEST_STATEMENT
+    return _Statement(movable, frozenset(entry.topic_tags), *_read(entry.content[:LONGEST_STATEMENT]))
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> tuple[frozenset[str], frozenset[str], bool, bool]:
+    # The same memories are found again and again.
+    words = content_words(text)
+    opening = frozenset(words[:OPENING_WORDS])
+    return frozenset(words), opening, _NEWS.search(text) is not None, _UNSPACED.search(text) is None
+
+
+def _same_matter(old: _Statement, new: _Statement, likeness: float) -> bool:
+    """Whether ``new`` could be an update of ``old``."""
+    if not (old.movable and new.movable):
+        return False
+    tagged = not old.tags.isdisjoint(new.tags)
+    if (old.spaced or new.spaced) and likeness >= (LIKE if tagged else VERY_LIKE):
+        return True
+    shared = len(old.words & new.words)
+    overlap = shared / max(1, min(len(old.words), len(new.words)))
+    if shared >= FEWEST_SHARED_WORDS and overlap >= (OVERLAP if tagged else LARGE_OVERLAP):
+        return True
+    same_subject = not old.opening.isdisjoint(new.opening) or (new.news and shared > 0)
+    return tagged and old.tags == new.tags and same_subject
 
 
 def _in_order(newer: _Pairs, times: _Floats) -> list[int]:
@@ -118,35 +150,6 @@ def _in_order(newer: _Pairs, times: _Floats) -> list[int]:
         waiting.remove(chosen)
         order.append(chosen)
     return order
-
-
-def _by_words(entries: Sequence[MemoryEntry]) -> _Pairs:
-    words = [_words(entry.content[:LONGEST_STATEMENT]) for entry in entries]
-    shared, tags = _common(words), _common([entry.topic_tags for entry in entries])
-    sizes, tagged = np.diag(shared), np.diag(tags)
-    overlap = shared / np.maximum(1, np.minimum.outer(sizes, sizes))
-    enough = (shared >= FEWEST_SHARED_WORDS) & (overlap >= np.where(tags > 0, OVERLAP, LARGE_OVERLAP))
-    same_tags = (tags > 0) & (tags == tagged) & (tags == tagged[:, np.newaxis])
-    openings = _common([text[:OPENING_WORDS] for text in words])
-    news = np.array([_NEWS.search(entry.content[:LONGEST_STATEMENT]) is not None for entry in entries])
-    alike: _Pairs = enough | same_tags & ((openings > 0) | (shared > 0) & news)
-    return alike
-
-
-@lru_cache(maxsize=1024)
-def _words(text: str) -> list[str]:
-    # The same memories are found again and again.
-    return content_words(text)
-
-
-def _common(groups: Sequence[Collection[str]]) -> _Floats:
-    """How many members each two of the groups have in common."""
-    columns: dict[str, int] = {}
-    held = [[columns.setdefault(member, len(columns)) for member in group] for group in groups]
-    members = np.zeros((len(groups), len(columns)), np.float32)
-    for row, places in enumerate(held):
-        members[row, places] = 1
-    return _each_with_each(members)
 
 
 def _each_with_each(rows: _Floats) -> _Floats:

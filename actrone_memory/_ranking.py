@@ -35,13 +35,13 @@ FULL_MATCH = 0.5
 DENSE_WEIGHT = 0.2
 """Share of the cosine beside BM25 (weight 1) in the fused relevance."""
 
-MEANING_WEIGHT = 0.9
+MEANING_WEIGHT = 1.0
 """Worth of one deviation of the cosine, in BM25 points, where the embedder's background is known."""
 
 WORTHLESS = 0.5
 """Deviations below the background from which a cosine is worth nothing: further down it says no more."""
 
-STANDS_OUT = 0.7
+STANDS_OUT = 0.9
 """Deviations above the background from which meaning alone may admit."""
 
 STANDS_OUT_IN_STORE = 1.2

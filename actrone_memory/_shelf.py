@@ -96,7 +96,7 @@ def read_entry(document: bytes, score: Score | None = None) -> MemoryEntry:
     """The stored entry, a new object on every call."""
     if score is not None:
         # Part of the document while it is parsed: assigning it to a model afterwards costs as much as parsing it.
-        parts = ",".join(f'"{name}":{value!r}' for name, value in score.parts.items())
+        parts = ",".join(map('"%s":%r'.__mod__, score.parts.items()))
         document = b'%b,"score":%a,"score_parts":{%b}}' % (document[:-1], score.value, parts.encode())
     return MemoryEntry.model_validate_json(document)
 
@@ -133,7 +133,7 @@ class Shelf:
     """Columns of one kind of entry; see the module. ``talk``: turns, which are found by the turns around them too."""
 
     def __init__(self, *, talk: bool) -> None:
-        self._talk = talk
+        self.talk = talk
         self.rows: dict[str, int] = {}
         self._dimensions = 0
         self._reset()
@@ -167,7 +167,7 @@ class Shelf:
     def append(self, prepared: Prepared) -> None:
         """Add a row, and its words to the turns around it."""
         entry, row = prepared.entry, self._add_row(prepared)
-        if not self._talk:
+        if not self.talk:
             return
         if entry.sequence is None:
             self._unnumbered.setdefault(entry.session_id, set()).add(row)
@@ -189,9 +189,9 @@ class Shelf:
         if row is None:
             return False
         entry = self._bury(row)
-        if self._talk and entry.sequence is None:
+        if self.talk and entry.sequence is None:
             self._unnumbered[entry.session_id].discard(row)
-        elif self._talk and entry.sequence is not None:
+        elif self.talk and entry.sequence is not None:
             session = self._sessions[entry.session_id]
             place = bisect.bisect_left(session, (entry.sequence, row))
             del session[place]
@@ -305,7 +305,7 @@ class Shelf:
         if not self._dimensions or not query.has_meaning:
             return np.zeros(len(rows), np.float32)
         # A matrix product sums the rows of a block in different orders; this sums every row alike.
-        cosine: NDArray[np.float32] = np.einsum("ij,j->i", self._vector_rows()[rows], query.vector)
+        cosine: NDArray[np.float32] = np.einsum("ij,j->i", self.vectors(rows), query.vector)
         return cosine
 
     def search(self, query: Query) -> _ranking.Ranked:
@@ -346,10 +346,15 @@ class Shelf:
             limit=query.consider,
         )
 
-    def vector(self, row: int) -> NDArray[np.float32]:
-        """The unit vector of a row."""
-        vector: NDArray[np.float32] = self._vector_rows()[row].copy()
-        return vector
+    def vectors(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
+        """The unit vectors of some rows."""
+        vectors: NDArray[np.float32] = self._vector_rows()[rows]
+        return vectors
+
+    def timestamps(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The times of some rows, in seconds."""
+        seconds: NDArray[np.float64] = np.frombuffer(self._timestamps, np.float64)[rows]
+        return seconds
 
     def importance_and_time(self, row: int) -> tuple[float, float]:
         """What decides between rows of one score."""
@@ -378,7 +383,7 @@ class Shelf:
         scores = np.zeros(len(self._documents), np.float32)
         norm = _ranking.bm25_norm(np.frombuffer(self._lengths, np.float32), self._total_length / len(self.rows))
         possible = 0.0
-        for term, weight in query_terms(text, generic_words=self._talk).items():
+        for term, weight in query_terms(text, generic_words=self.talk).items():
             possible += weight * self._idf(self._postings.get(term))
             variants = {term: 1.0} | self._vocabulary.similar(term)
             best = np.zeros_like(scores) if len(variants) > 1 else scores

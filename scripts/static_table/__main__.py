@@ -27,7 +27,7 @@ PIECES, DIMENSIONS = 23_500, 128
 """As many pieces as 1.5 MB hold. With 16,000 of them fewer words are whole, with more dimensions nothing is gained."""
 
 TECHNICAL = 60_000
-"""Sentences of packages that are used, twice as many as of WordNet: tasks are technical, and speak of everyday things."""
+"""Sentences of packages that are used, twice as many as of WordNet: tasks are technical, not only."""
 
 HELD_OUT = 3_000
 """Sentences of each kind that are kept out of the training, for the background and the quality."""
