@@ -11,6 +11,9 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 
+import numpy as np
+
+from actrone_memory import _newer_first
 from actrone_memory._turns import flatten, join_records
 from actrone_memory.errors import ActroneMemoryError, ConfigurationError, StoreConnectionError
 from actrone_memory.models import ContentType, MemoryEntry, SessionMetadata, Turn
@@ -140,6 +143,7 @@ class ColdTier:
         threshold: float,
         *,
         background: tuple[float, float] | None,
+        newer_first: bool,
         limit: int,
         consider: int,
         content_types: list[ContentType],
@@ -155,6 +159,7 @@ class ColdTier:
                     vector,
                     threshold,
                     background=background,
+                    newer_first=newer_first,
                     limit=limit,
                     consider=consider,
                     content_types=content_types,
@@ -169,6 +174,8 @@ class ColdTier:
                     break
                 most *= 2  # what may not be returned took the places of what may
         entries = [entry.model_copy(update={"embedding": None}) for entry in reversed(unique.values())][:consider]
+        if newer_first and query_text is not None:
+            entries = _with_newer_first(entries)
         return Page(entries[:limit], [entry.id for entry in entries])
 
     async def upsert_many(self, entries: Sequence[MemoryEntry], *, epoch: int) -> bool:
@@ -280,6 +287,14 @@ async def _bound(store: EmbedderBinding, identity: EmbedderIdentity) -> Embedder
 def _may_return(entry: MemoryEntry, agent_id: str, tags: list[str] | None) -> bool:
     tagged = tags is None or not set(tags).isdisjoint(entry.topic_tags)
     return tagged and entry.superseded_by is None and entry.agent_id == agent_id
+
+
+def _with_newer_first(entries: list[MemoryEntry]) -> list[MemoryEntry]:
+    """Of memories about the same matter, as far as words tell, the newer in the place of the older, with its score."""
+    times = np.array([entry.timestamp.timestamp() for entry in entries])
+    order = _newer_first.newer_first(times, np.empty((len(entries), 0)), None, entries.__getitem__)
+    places = zip(order, [entry.score for entry in entries], strict=True)
+    return [entries[place].model_copy(update={"score": score}) for place, score in places]
 
 
 def _missing(store: object, method: str) -> ConfigurationError:

@@ -42,7 +42,6 @@ def build_stores(config: MemoryConfig, l1: L1Store | None, l2: L2Store | None) -
         config.max_session_turns,
         relevance_weight=config.relevance_weight,
         recency_weight=config.recency_weight,
-        newer_first=config.newer_wins,
     )
     return (l1 if l1 is not None else store), (l2 if l2 is not None else store)
 

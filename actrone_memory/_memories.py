@@ -99,6 +99,7 @@ class MemoryWriter:
             entry.embedding or [],
             ANY_COSINE,
             background=None,
+            newer_first=False,
             limit=CANDIDATES,
             consider=CANDIDATES,
             content_types=_updates.UPDATED_TYPES,

@@ -131,6 +131,7 @@ class Recall:
             request.vector,
             self.threshold,
             background=self._background,
+            newer_first=self._config.newer_wins,
             limit=limit,
             consider=max(limit, request.consider),
             content_types=types,

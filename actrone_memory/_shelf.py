@@ -47,7 +47,7 @@ class Query:
     content_types: Sequence[ContentType] | None = None
     tags: Sequence[str] | None = None
     background: _ranking.Background | None = None
-    newer_first: bool = True
+    newer_first: bool = False
 
     @property
     def has_meaning(self) -> bool:

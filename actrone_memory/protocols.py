@@ -172,13 +172,19 @@ class PagedSearch(Protocol):
         threshold: float,
         *,
         background: tuple[float, float] | None = None,
+        newer_first: bool = False,
         limit: int,
         consider: int,
         content_types: list[ContentType] | None = None,
         query_text: str | None = None,
         tags: list[str] | None = None,
     ) -> Page:
-        """Like `L2Store.search`: the ``limit`` best of at most ``consider`` entries that carry any of ``tags``."""
+        """Like `L2Store.search`: the ``limit`` best of at most ``consider`` entries that carry any of ``tags``.
+
+        With ``query_text`` and a ``background`` (see `Embedder`) those entries are admitted by meaning whose cosine
+        stands out, whatever the ``threshold``; with ``newer_first`` the newer of two memories about the same matter
+        comes before the older. `actrone_memory._ranking` and `actrone_memory._newer_first` say how.
+        """
         ...
 
 

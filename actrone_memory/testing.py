@@ -867,6 +867,41 @@ class L2StoreConformance:
 
         asyncio.run(check())
 
+    def test_a_background_admits_what_stands_out_whatever_the_threshold(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(), PagedSearch)
+            assert isinstance(store, L2Store)
+            await store.upsert(_entry("a", "Near in meaning.", [0.6, 0.8, 0.0]))
+            for i in range(20):
+                await store.upsert(_entry("a", f"Stranger {i}.", [0.1, 0.0, 1.0]))
+            query: dict[str, Any] = {"limit": 5, "consider": 5, "query_text": "other words"}
+            for threshold in (-1.0, 1.0):
+                page = await store.search_page("a", [1.0, 0.0, 0.0], threshold, background=(0.1, 0.1), **query)
+                assert _contents(page.entries) == ["Near in meaning."]
+                page = await store.search_page("a", [1.0, 0.0, 0.0], threshold, background=(0.9, 0.1), **query)
+                assert page.entries == []
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_of_the_same_matter_the_newer_comes_first_when_asked_for(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(), PagedSearch)
+            assert isinstance(store, L2Store)
+            old, new = "Sessions expire after thirty minutes.", "Sessions expire after sixty minutes."
+            await store.upsert(_entry("a", old, [1.0, 0.0, 0.0], topic_tags=["auth"]))
+            await store.upsert(_entry("a", new, [0.8, 0.6, 0.0], topic_tags=["auth"], timestamp=LONG_AGO + DAY))
+            query: dict[str, Any] = {"limit": 5, "consider": 5, "query_text": "expire after thirty minutes"}
+            for newer_first, expected in ((False, [old, new]), (True, [new, old])):
+                page = await store.search_page("a", [1.0, 0.0, 0.0], 0.3, newer_first=newer_first, **query)
+                assert _contents(page.entries) == expected
+                scores = [entry.score or 0.0 for entry in page.entries]
+                assert scores == sorted(scores, reverse=True)
+                assert page.considered == [entry.id for entry in page.entries]
+            await store.close()
+
+        asyncio.run(check())
+
     def test_a_batch_with_a_bad_entry_writes_nothing(self) -> None:
         async def check() -> None:
             store = _capability(await self.make_store(), BatchWrites)

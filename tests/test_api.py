@@ -141,7 +141,7 @@ SIGNATURES: dict[str, tuple[str, str] | str] = {
     "SyncMemoryManager": ("manager", ""),
     "SyncMemoryManager.create": MANAGER_METHODS["create"],
     "create_memory_manager": ("config=None", ""),
-    "InMemoryStore": ("max_turns=50, *, relevance_weight=0.7, recency_weight=0.3, newer_first=True", ""),
+    "InMemoryStore": ("max_turns=50, *, relevance_weight=0.7, recency_weight=0.3", ""),
     **{f"InMemoryStore.{name}": row for name, row in (L1_METHODS | L2_METHODS).items()},
     **{f"L1Store.{name}": row for name, row in L1_METHODS.items()},
     **{f"L2Store.{name}": row for name, row in L2_METHODS.items()},

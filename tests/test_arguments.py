@@ -612,6 +612,7 @@ STORE_CALLS: Mapping[str, Mapping[str, Argument]] = {
         "query_embedding": Argument([1.0, 0.0], VECTORS),
         "threshold": Argument(0.3, NUMBERS),
         "background": Argument(None, BACKGROUNDS),
+        "newer_first": Argument(False, FLAGS),
         "limit": Argument(5, COUNTS),
         "consider": Argument(5, COUNTS),
         "content_types": NO_TYPES,

@@ -1222,6 +1222,7 @@ class Searching(InMemoryStore):
         content_types: list[ContentType] | None = None,
         query_text: str | None = None,
         tags: list[str] | None = None,
+        **options: Any,
     ) -> Page:
         return self.found(
             await super().search_page(
@@ -1233,6 +1234,7 @@ class Searching(InMemoryStore):
                 content_types=content_types,
                 query_text=self.query_text(query_text),
                 tags=self.tags(tags),
+                **self.options(options),
             ),
             limit,
         )
@@ -1248,6 +1250,9 @@ class Searching(InMemoryStore):
 
     def tags(self, tags: list[str] | None) -> list[str] | None:
         return tags
+
+    def options(self, options: dict[str, Any]) -> dict[str, Any]:
+        return options
 
     def found(self, page: Page, limit: int) -> Page:
         return page
@@ -1276,6 +1281,21 @@ class IgnoresTags(Searching):
 class SeesTheFirstTagOnly(Searching):
     def tags(self, tags: list[str] | None) -> list[str] | None:
         return tags and tags[:1]
+
+
+class IgnoresTheBackground(Searching):
+    def options(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {**options, "background": None}
+
+
+class IgnoresWhatIsNewer(Searching):
+    def options(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {**options, "newer_first": False}
+
+
+class AlwaysPutsTheNewerFirst(Searching):
+    def options(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {**options, "newer_first": True}
 
 
 class LimitsBeforeItLooksAtTags(Searching):
@@ -1573,6 +1593,9 @@ BROKEN_L2: list[type] = [
     AdmitsEverythingWithAQueryText,
     IgnoresTags,
     SeesTheFirstTagOnly,
+    IgnoresTheBackground,
+    IgnoresWhatIsNewer,
+    AlwaysPutsTheNewerFirst,
     LimitsBeforeItLooksAtTags,
     ConsidersNoMoreThanItReturns,
     ConsidersEverything,

@@ -24,27 +24,16 @@ from actrone_memory.protocols import EmbedderIdentity, Page
 class InMemoryStore:
     """An `L1Store` and an `L2Store` with every capability, safe to use from many threads and event loops.
 
-    ``max_turns`` is the number of whole turns a session keeps. The weights order a search without ``query_text``; with
-    it, ``newer_first`` puts the newer of two memories about the same matter before the older.
+    ``max_turns`` is the number of whole turns a session keeps. The weights order a search without ``query_text``.
 
     Raises:
-        ConfigurationError: ``max_turns`` below 1, a weight outside [0, 1], or ``newer_first`` no bool.
+        ConfigurationError: ``max_turns`` below 1, or a weight outside [0, 1].
     """
 
-    def __init__(
-        self,
-        max_turns: int = 50,
-        *,
-        relevance_weight: float = 0.7,
-        recency_weight: float = 0.3,
-        newer_first: bool = True,
-    ) -> None:
+    def __init__(self, max_turns: int = 50, *, relevance_weight: float = 0.7, recency_weight: float = 0.3) -> None:
         _check_settings(max_turns, relevance_weight, recency_weight)
-        if not isinstance(newer_first, bool):
-            raise ConfigurationError(f"newer_first must be True or False, is {_validation.shown(newer_first)}")
         self._max_turns = max_turns
         self._weights = Weights(relevance_weight, recency_weight)
-        self._newer_first = newer_first
         # Reentrant, and held for computation only: no method waits for anything else while it holds it.
         self._lock = threading.RLock()
         self._sessions: dict[str, dict[str, SessionLog]] = {}
@@ -260,13 +249,14 @@ class InMemoryStore:
         threshold: float,
         *,
         background: tuple[float, float] | None = None,
+        newer_first: bool = False,
         limit: int,
         consider: int,
         content_types: list[ContentType] | None = None,
         query_text: str | None = None,
         tags: list[str] | None = None,
     ) -> Page:
-        """The ``limit`` best matches that carry any of ``tags``, and the ids of all considered; see `search`."""
+        """The ``limit`` best matches that carry any of ``tags``, and the ids of all considered; see `PagedSearch`."""
         _check_ids(agent_id)
         query = Query(
             vector=unit_vector(_query_vector(query_embedding)),
@@ -279,7 +269,7 @@ class InMemoryStore:
             now=time.time(),
             content_types=_validation.content_types(content_types),
             tags=None if tags is None else _validation.tags(tags, "tags"),
-            newer_first=self._newer_first,
+            newer_first=_validation.flag(newer_first, "newer_first"),
         )
         with self._lock:
             index = self._indexes.get(agent_id)
