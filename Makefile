@@ -37,6 +37,7 @@ lint: $(VENV)/.dev ## Check style and formatting (ruff)
 types: $(VENV)/.dev ## Check types (mypy)
 	@$(python) -m mypy
 	@$(python) -m mypy -p benchmarks --ignore-missing-imports
+	@$(python) -m mypy -p scripts --ignore-missing-imports
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests (pytest)
@@ -53,6 +54,14 @@ with-models: $(VENV)/.models
 .PHONY: bench
 bench: $(VENV)/.bench ## Measure speed, size and recall (DATA=folder for recall, ARGS=--quick for a short run)
 	@$(python) -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
+
+.PHONY: table
+table: ## Make the table of the static embedder (ARGS=--check compares it with the one in the package)
+	@$(MAKE) --no-print-directory with-table VENV=$(VENV)-table
+
+.PHONY: with-table
+with-table: $(VENV)/.table
+	@$(python) -m scripts.static_table $(ARGS)
 
 .PHONY: build
 build: $(VENV)/.dev ## Build the sdist and the wheel into dist/
@@ -83,6 +92,10 @@ $(VENV)/.dev: $(VENV)/.package
 
 $(VENV)/.models: $(VENV)/.dev
 	@$(pip) install --group models
+	@touch $@
+
+$(VENV)/.table: $(VENV)/.package scripts/static_table/requirements.txt
+	@$(pip) install --requirement scripts/static_table/requirements.txt
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.package

@@ -30,6 +30,7 @@ TASKS = [
     ("web", "add a unit test for the cart module"),
     ("web", "format the invoice date in the header"),
     ("billing", "write tests for the refund service"),
+    ("billing", "the receipt is off by a penny"),
 ]
 
 
