@@ -1089,11 +1089,12 @@ class EmbedderConformance:
 
         asyncio.run(check())
 
-    def test_texts_in_other_scripts_have_vectors_of_their_own(self) -> None:
+    def test_texts_in_other_scripts_have_vectors_of_their_own_or_zero_vectors(self) -> None:
         embedder = self.make_embedder()
         vectors = asyncio.run(embedder.embed_batch(["数据库迁移", "用户界面", "тесты", "الاختبارات"]))
-        assert all(any(vector) for vector in vectors)
-        assert all(a != b for i, a in enumerate(vectors) for b in vectors[:i])
+        # An embedder that does not know a script says so by zeros, which are close to nothing; never by one vector.
+        told = [vector for vector in vectors if any(vector)]
+        assert all(a != b for i, a in enumerate(told) for b in told[:i])
 
     def test_the_same_text_has_the_same_vector_in_another_instance_and_another_loop(self) -> None:
         first, second = self.make_embedder(), self.make_embedder()

@@ -1,6 +1,6 @@
 """The shipped parts against the shipped contract."""
 
-from actrone_memory import Embedder, HashingEmbedder, InMemoryStore
+from actrone_memory import Embedder, HashingEmbedder, InMemoryStore, StaticEmbedder
 from actrone_memory.testing import EmbedderConformance, L1StoreConformance, L2StoreConformance
 
 
@@ -17,3 +17,8 @@ class TestInMemoryL2(L2StoreConformance):
 class TestHashingEmbedder(EmbedderConformance):
     def make_embedder(self) -> Embedder:
         return HashingEmbedder()
+
+
+class TestStaticEmbedder(EmbedderConformance):
+    def make_embedder(self) -> Embedder:
+        return StaticEmbedder()
