@@ -92,7 +92,9 @@ class _Found:
 
     def __init__(self, shelf: Shelf, query: Query) -> None:
         self._shelf, self._ranked = shelf, shelf.search(query)
-        self._order = list(range(self._ranked.positions.size))
+        self._rows: list[int] = self._ranked.positions.tolist()
+        self._scores: list[float] = self._ranked.scores.tolist()
+        self._order = list(range(len(self._rows)))
         if query.newer_first and query.text is not None and not shelf.talk:
             self._order = self._newer_first(query.background if query.has_meaning else None)
 
@@ -101,21 +103,20 @@ class _Found:
 
     def ids(self) -> list[str]:
         """The ids of all."""
-        ids, rows = self._shelf.ids, self._ranked.positions.tolist()
+        ids, rows = self._shelf.ids, self._rows
         return [ids[rows[ranked]] for ranked in self._order]
 
     def rank(self, place: int) -> tuple[float, float, float]:
         """The larger, the better: score, then importance, then time."""
-        row = int(self._ranked.positions[self._order[place]])
-        return float(self._ranked.scores[place]), *self._shelf.importance_and_time(row)
+        return self._scores[place], *self._shelf.importance_and_time(self._rows[self._order[place]])
 
     def read(self, place: int) -> MemoryEntry:
         """The entry at ``place``, with the score of that place."""
-        ranked, score = self._order[place], float(self._ranked.scores[place])
-        parts = {name: float(values[ranked]) for name, values in self._ranked.parts.items()}
+        ranked, score = self._order[place], self._scores[place]
+        parts = {name: values.item(ranked) for name, values in self._ranked.parts.items()}
         if ranked != place:
-            parts["newer"] = score - float(self._ranked.scores[ranked])
-        return self._shelf.read(int(self._ranked.positions[ranked]), Score(score, parts))
+            parts["newer"] = score - self._scores[ranked]
+        return self._shelf.read(self._rows[ranked], Score(score, parts))
 
     def _newer_first(self, background: Background | None) -> list[int]:
         """The order in which a newer memory has the place of an older one that speaks of the same matter."""

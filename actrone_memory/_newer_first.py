@@ -78,66 +78,66 @@ def newer_first(
     if len(unmoved) < 2:
         return unmoved
     times, vectors = times[:FIRST_RESULTS], vectors[:FIRST_RESULTS]
-    likeness = None if background is None else (_each_with_each(vectors) - background[0]) / background[1]
-    near = _worth_a_look(times, vectors, likeness)
+    likeness = _likeness(vectors, background)
+    near = np.less.outer(times, times) & ~(likeness < SOMEWHAT_LIKE)
     out_of_order = np.triu(near)
     read = np.flatnonzero(out_of_order.any(axis=0) | out_of_order.any(axis=1))[:MOST_READ].tolist()
-    statements = {place: _statement(entry(place)) for place in read}
+    entries = {place: entry(place) for place in read}
     newer = np.zeros_like(near)
     for old, new in itertools.permutations(read, 2):
         if near[old, new]:
-            alike = 0.0 if likeness is None else float(likeness[old, new])
-            newer[old, new] = _same_matter(statements[old], statements[new], alike)
+            newer[old, new] = _same_matter(entries[old], entries[new], float(likeness[old, new]))
     return _in_order(newer, times) + unmoved[len(times) :] if np.triu(newer).any() else unmoved
 
 
-def _worth_a_look(times: _Floats, vectors: _Floats, likeness: _Floats | None) -> _Pairs:
-    """``[i, j]``: whether j is newer than i and, as far as vectors tell, not about something else."""
-    later: _Pairs = np.less.outer(times, times)
-    if likeness is None:
-        return later
+def _likeness(vectors: _Floats, background: tuple[float, float] | None) -> _Floats:
+    """Of each with each, in standard deviations above unrelated texts; NaN where vectors tell nothing."""
+    if background is None:
+        return np.full((len(vectors), len(vectors)), np.nan)
+    mean, deviation = background
+    likeness: _Floats = (_each_with_each(vectors) - mean) / deviation
     silent = np.array([not vector.any() for vector in vectors])
-    near: _Pairs = later & ((likeness >= SOMEWHAT_LIKE) | np.logical_and.outer(silent, silent))
-    return near
+    likeness[np.logical_and.outer(silent, silent)] = np.nan
+    return likeness
+
+
+def _same_matter(old: MemoryEntry, new: MemoryEntry, likeness: float) -> bool:
+    """Whether ``new`` could be an update of ``old``; with a ``likeness`` of NaN words decide alone."""
+    if not (_may_move(old) and _may_move(new)):
+        return False
+    tagged = not set(old.topic_tags).isdisjoint(new.topic_tags)
+    if likeness < LIKE and not tagged:
+        return False
+    before, after = _statement(old.content), _statement(new.content)
+    if likeness >= (LIKE if tagged else VERY_LIKE) and (before.spaced or after.spaced):
+        return True
+    shared = len(before.words & after.words)
+    overlap = shared / max(1, min(len(before.words), len(after.words)))
+    if shared >= FEWEST_SHARED_WORDS and overlap >= (OVERLAP if tagged else LARGE_OVERLAP):
+        return True
+    same_subject = not before.opening.isdisjoint(after.opening) or (after.news and shared > 0)
+    return tagged and set(old.topic_tags) == set(new.topic_tags) and same_subject
+
+
+def _may_move(entry: MemoryEntry) -> bool:
+    return entry.content_type in UPDATED_TYPES and len(entry.content) <= LONGEST_STATEMENT
 
 
 class _Statement(NamedTuple):
-    """What is compared of a memory."""
+    """What is compared of a text."""
 
-    movable: bool
-    tags: frozenset[str]
     words: frozenset[str]
     opening: frozenset[str]
     news: bool
     spaced: bool
 
 
-def _statement(entry: MemoryEntry) -> _Statement:
-    movable = entry.content_type in UPDATED_TYPES and len(entry.content) <= LONGEST_STATEMENT
-    return _Statement(movable, frozenset(entry.topic_tags), *_read(entry.content[:LONGEST_STATEMENT]))
-
-
 @lru_cache(maxsize=4096)
-def _read(text: str) -> tuple[frozenset[str], frozenset[str], bool, bool]:
+def _statement(text: str) -> _Statement:
     # The same memories are found again and again.
     words = content_words(text)
     opening = frozenset(words[:OPENING_WORDS])
-    return frozenset(words), opening, _NEWS.search(text) is not None, _UNSPACED.search(text) is None
-
-
-def _same_matter(old: _Statement, new: _Statement, likeness: float) -> bool:
-    """Whether ``new`` could be an update of ``old``."""
-    if not (old.movable and new.movable):
-        return False
-    tagged = not old.tags.isdisjoint(new.tags)
-    if (old.spaced or new.spaced) and likeness >= (LIKE if tagged else VERY_LIKE):
-        return True
-    shared = len(old.words & new.words)
-    overlap = shared / max(1, min(len(old.words), len(new.words)))
-    if shared >= FEWEST_SHARED_WORDS and overlap >= (OVERLAP if tagged else LARGE_OVERLAP):
-        return True
-    same_subject = not old.opening.isdisjoint(new.opening) or (new.news and shared > 0)
-    return tagged and old.tags == new.tags and same_subject
+    return _Statement(frozenset(words), opening, _NEWS.search(text) is not None, _UNSPACED.search(text) is None)
 
 
 def _in_order(newer: _Pairs, times: _Floats) -> list[int]:

@@ -6,6 +6,7 @@ timestamps in seconds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -166,17 +167,18 @@ def rank_hybrid(
     if not admitted.size:
         return NOTHING
     newest = timestamps[admitted].max()
-    worth = _Worth.of(cosine[admitted], lexical[admitted], background)
-    relevance = lexical[admitted] + worth.points(cosine[admitted])
+    words, close = lexical[admitted], cosine[admitted]
+    worth = _Worth.of(close, words, background)
+    relevance = words + worth.points(close)
     best = max(float(relevance.max()), SMALLEST_FLOOR)
     largest_boost = 1 + IMPORTANCE_BOOST + RECENCY_BOOST * weights.recency
-    near = admitted[relevance * largest_boost >= _kth_largest(relevance, limit)]
+    rivals = np.flatnonzero(relevance * largest_boost >= _kth_largest(relevance, limit))
+    near, words, meaning = admitted[rivals], words[rivals], worth.points(close[rivals])
     boosts = {
         "importance": IMPORTANCE_BOOST * importance[near],
         "recency": RECENCY_BOOST * weights.recency * _recency(newest - timestamps[near]),
     }
     boost = (1 + boosts["importance"] + boosts["recency"]) / (best * largest_boost)
-    words, meaning = lexical[near], worth.points(cosine[near])
     first = _rivals((words + meaning) * boost, min(limit, EXACT_PLACES), worth.error * float(boost.max()))
     meaning[first] = worth.points(exact(near[first]))
     scores = (words + meaning) * boost
@@ -199,14 +201,20 @@ def _admitted(
 def _standing_out(cosine: Floats, background: Background) -> NDArray[np.intp]:
     """The nearest few whose cosine is far above that of unrelated texts, and above that of most of the store."""
     mean, deviation = background
-    count = min(NEAREST, cosine.size)
-    nearest = np.argpartition(cosine, cosine.size - count)[cosine.size - count :]
     least = mean + STANDS_OUT * deviation
-    nearest = nearest[cosine[nearest] >= least]
-    if nearest.size and cosine.size >= SMALL_STORE:
-        stored = cosine if np.isfinite(cosine.min()) else cosine[np.isfinite(cosine)]
-        least = float(stored.mean() + STANDS_OUT_IN_STORE * stored.std())
-    return nearest[cosine[nearest] >= least]
+    if cosine.size >= SMALL_STORE:
+        least = max(least, _above_most(cosine if np.isfinite(cosine.sum()) else cosine[np.isfinite(cosine)]))
+    near = np.flatnonzero(cosine >= least)
+    if near.size <= NEAREST:
+        return near
+    return near[np.argpartition(cosine[near], near.size - NEAREST)[near.size - NEAREST :]]
+
+
+def _above_most(cosine: Floats) -> float:
+    """The cosine from which a memory stands out in its store."""
+    mean = float(cosine.mean())
+    variance = float(cosine @ cosine) / cosine.size - mean * mean
+    return mean + STANDS_OUT_IN_STORE * math.sqrt(max(0.0, variance))
 
 
 class _Worth(NamedTuple):

@@ -169,7 +169,8 @@ class _Request(NamedTuple):
 
 def _unseen(page: Page, told: Collection[str] = ()) -> int:
     """Considered matches that were not fetched, without those of the ids in ``told``."""
-    return sum(memory_id not in told for memory_id in page.considered[len(page.entries) :])
+    unseen = page.considered[len(page.entries) :]
+    return sum(memory_id not in told for memory_id in unseen) if told else len(unseen)
 
 
 def _more_may_fit(page: Page, dropped: int) -> bool:

@@ -94,11 +94,10 @@ def _terms(entry: MemoryEntry) -> dict[str, float]:
 
 def read_entry(document: bytes, score: Score | None = None) -> MemoryEntry:
     """The stored entry, a new object on every call."""
+    entry = MemoryEntry.model_validate_json(document)
     if score is not None:
-        # Part of the document while it is parsed: assigning it to a model afterwards costs as much as parsing it.
-        parts = ",".join(map('"%s":%r'.__mod__, score.parts.items()))
-        document = b'%b,"score":%a,"score_parts":{%b}}' % (document[:-1], score.value, parts.encode())
-    return MemoryEntry.model_validate_json(document)
+        entry.score, entry.score_parts = score
+    return entry
 
 
 _Session = list[tuple[int, int]]
@@ -154,6 +153,7 @@ class Shelf:
         self._sessions: dict[str, _Session] = {}
         self._unnumbered: dict[str, set[int]] = {}
         self._total_length = 0.0
+        self._norms: _ranking.Floats | None = None
 
     def documents(self) -> Iterable[bytes]:
         """All entries as stored, in the order of their rows."""
@@ -243,6 +243,7 @@ class Shelf:
         length = share * sum(terms.values())
         self._lengths[row] += length
         self._total_length += length
+        self._norms = None
 
     def _add_context(self, session: _Session, place: int) -> None:
         """Add the words of the turns around ``place`` to the turn there."""
@@ -270,6 +271,7 @@ class Shelf:
         for tag in entry.topic_tags:
             self._tagged[tag].discard(row)
         self._total_length -= self._lengths[row]
+        self._norms = None
         self._documents[row] = None
         self._alive[row] = 0
         return entry
@@ -381,7 +383,9 @@ class Shelf:
         A query term counts once in a row, by itself or by the term there most like it.
         """
         scores = np.zeros(len(self._documents), np.float32)
-        norm = _ranking.bm25_norm(np.frombuffer(self._lengths, np.float32), self._total_length / len(self.rows))
+        if self._norms is None:
+            mean_length = self._total_length / len(self.rows)
+            self._norms = _ranking.bm25_norm(np.frombuffer(self._lengths, np.float32), mean_length)
         possible = 0.0
         for term, weight in query_terms(text, generic_words=self.talk).items():
             possible += weight * self._idf(self._postings.get(term))
@@ -390,7 +394,7 @@ class Shelf:
             for variant, likeness in variants.items():
                 posting = self._postings.get(variant)
                 if posting is not None and posting.containing:
-                    rows, matched = self._matches(posting, norm)
+                    rows, matched = self._matches(posting, self._norms)
                     matched *= weight * likeness
                     best[rows] = np.maximum(best[rows], matched) if best is not scores else best[rows] + matched
             if best is not scores:
