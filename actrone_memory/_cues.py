@@ -7,16 +7,19 @@ is also said in ordinary standing rules ("use spaces instead of tabs").
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from actrone_memory._lexical import fold
+from actrone_memory._statements import HAN
 
-HAN = "\u3400-\u9fff"
-_LETTER = rf"[^\W{HAN}]"
-NAME = rf"(?<!{_LETTER})(?<!{_LETTER}[-./:@])@?{_LETTER}++(?:[-./:@]++{_LETTER}++)*+(?:\+\+|#)?"
+_LETTER = rf"(?-i:[^\W{HAN}])"
+"""Case-sensitive, or compiling would try the case of each of 27,000 characters, for two seconds in all."""
+_REST_OF_A_NAME = rf"@?{_LETTER}++(?:[-./:@]++{_LETTER}++)*+(?:\+\+|#)?"
+NAME = rf"(?<!{_LETTER})(?<!{_LETTER}[-./:@]){_REST_OF_A_NAME}"
 """A word, or a whole identifier or path with its joints; a Chinese character ends it."""
 
-_PHRASE = rf"{NAME}(?: (?-i:(?=[A-Z0-9])){NAME}){{0,2}}"
+_PHRASE = rf"{NAME}(?: (?-i:(?=[A-Z0-9])){_REST_OF_A_NAME}){{0,2}}"
 """A name of up to three words, the later ones capitalised or numbers: Jest, GitHub Actions, Python 3.9."""
 
 _NAMED = r"(?-i:(?=[A-Z0-9@]|\w+[-./_]\w))"
@@ -42,13 +45,21 @@ class Manner(NamedTuple):
     """Ways of one language to say it. A casefolded text without any of the ``hints`` has none of them."""
 
     hints: tuple[str, ...]
-    patterns: tuple[re.Pattern[str], ...]
+    patterns: tuple[str, ...]
     contrast: bool = False
+
+    def compiled(self) -> tuple[re.Pattern[str], ...]:
+        """The patterns, compiled with the first text that has a hint of this manner: each takes milliseconds."""
+        return _compiled(self.patterns)
+
+
+@cache
+def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
 
 
 def _manner(hints: str, *patterns: str, contrast: bool = False) -> Manner:
-    compiled = tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
-    return Manner(tuple(hints.split("|")), compiled, contrast)
+    return Manner(tuple(hints.split("|")), patterns, contrast)
 
 
 _ENGLISH = _manner(
@@ -192,7 +203,7 @@ SUCCESSOR = re.compile(
 """What came, told in a clause before what went: "dates use Luxon now, Moment.js was removed"."""
 
 AFTER_NAME = re.compile(
-    rf"\s*(?:$|[.,;:!?()。，；{HAN}]|(?:and|or|in|for|to|at|as|from|und|oder|für|et|y|pour|para)\b|(?:ge|er|ver)\w+[.!]?$|\w+iert[.!]?$)",
+    rf"\s*(?:$|[.,;:!?()。，；]|(?-i:[{HAN}])|(?:and|or|in|for|to|at|as|from|und|oder|für|et|y|pour|para)\b|(?:ge|er|ver)\w+[.!]?$|\w+iert[.!]?$)",
     re.IGNORECASE,
 )
 """What stands after the name of a tool, but not within a longer name."""
@@ -211,27 +222,6 @@ REASON = re.compile(
     re.IGNORECASE,
 )
 """What follows gives the reason and narrows nothing."""
-
-ORDINARY = frozenset(
-    """run runs running ran use uses used using write writes written make makes made create creates created go goes
-    come comes read reads work works live lives place put keep call called need needs needed require requires
-    required support supports supported allowed maintained available done project tool tools tooling library
-    framework runner setup repository repo code codebase everything everywhere throughout whole old new now nowadays
-    currently today month week year version default always must should via with through instead longer longest team
-    user entire completely fully accordingly please
-    wir uns unser unsere neu neue neuen alt alte alten läuft laufen lief geschrieben erzeugt erstellt entstehen
-    entsteht verwendet verwenden genutzt nutzen nutzt benutzt eingesetzt gebaut bauen erfolgen erfolgt kommt kommen
-    gemacht liegen liegt projekt überall alles ab sofort seit heute künftig durch
-    les des une nous avec dans pour sont est plus tous toutes utilise utilisent utilisons utilisé
-    los las una nosotros con para por son todos todas usan usa usamos utiliza utilizan escriben escribe""".split()
-)
-"""Words that say nothing of the matter: verbs of use, the project itself, and the news of a change."""
-
-ORDINARY_HAN = re.compile(
-    "使用|采用|改用|改为|我们|项目|统一|全部|全面|已经|现在|目前|今后|进行|通过|编写|运行|执行|管理|处理|实现|生成|所有|必须|需要|"
-    "不再|工具|框架|方式|方案|一律|[的了由从把将被和与已都均请]|[用在为是以到至成中]+$"
-)
-"""The same in Chinese, where nothing tells words apart."""
 
 NUMBER_WORDS = {
     fold(word): str(value)

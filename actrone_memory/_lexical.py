@@ -125,6 +125,11 @@ def query_terms(text: str, *, generic_words: bool) -> dict[str, float]:
     return weights
 
 
+def holds_unspaced(text: str) -> bool:
+    """Whether any letter of ``text`` belongs to a script without spaces between words."""
+    return not text.isascii() and _UNSPACED_RUN.search(text) is not None
+
+
 def is_unspaced(text: str) -> bool:
     """Whether more letters of ``text`` belong to scripts without spaces between words than to others."""
     if text.isascii():

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
-from actrone_memory import _updates, _validation
+from actrone_memory import _validation
 from actrone_memory._capabilities import ColdTier
 from actrone_memory._embedding import embed_all, embedded_text, shorten
 from actrone_memory._ids import memory_id
+from actrone_memory._statements import UPDATED_TYPES
 from actrone_memory._turnstile import Queues
 from actrone_memory.errors import MemoryNotFoundError
 from actrone_memory.models import MemoryEntry, Sensitivity
 from actrone_memory.protocols import Embedder, ExtractedFact, FactExtractor
+
+if TYPE_CHECKING:
+    from actrone_memory._updates import Update
 
 logger = logging.getLogger("actrone_memory")
 
@@ -63,11 +67,16 @@ class MemoryWriter:
                     return
                 logger.debug("An erasure overtook a write for %r; writing again", entry.agent_id)
 
-    def _update_of(self, entry: MemoryEntry) -> _updates.Update | None:
-        return _updates.update_of(entry) if self._newer_wins else None
+    def _update_of(self, entry: MemoryEntry) -> Update | None:
+        if not self._newer_wins:
+            return None
+        # Imported with the first memory: its patterns would be a tenth of the time that importing this package takes.
+        from actrone_memory._updates import update_of
+
+        return update_of(entry)
 
     async def _with_replaced(
-        self, entry: MemoryEntry, update: _updates.Update | None, supersedes: str | None
+        self, entry: MemoryEntry, update: Update | None, supersedes: str | None
     ) -> list[MemoryEntry]:
         """``entry`` as it is to be stored, and every memory that it replaces, marked."""
         earlier = await self._cold.get(entry.agent_id, entry.id)
@@ -87,9 +96,11 @@ class MemoryWriter:
         successor = await self._in_force(earlier)
         return [_replaced(successor, entry, "the older memory was stated again")]
 
-    async def _outdated(self, entry: MemoryEntry, update: _updates.Update) -> list[MemoryEntry]:
+    async def _outdated(self, entry: MemoryEntry, update: Update) -> list[MemoryEntry]:
         """The agent's memories that no longer hold now that ``entry`` is said, marked with the reason."""
-        reasons = [(old, _updates.why_replaced(old, update)) for old in await self._candidates(entry)]
+        from actrone_memory._updates import why_replaced
+
+        reasons = [(old, why_replaced(old, update)) for old in await self._candidates(entry)]
         return [_replaced(old, entry, reason) for old, reason in reasons if reason is not None]
 
     async def _candidates(self, entry: MemoryEntry) -> list[MemoryEntry]:
@@ -102,7 +113,7 @@ class MemoryWriter:
             newer_first=False,
             limit=CANDIDATES,
             consider=CANDIDATES,
-            content_types=_updates.UPDATED_TYPES,
+            content_types=UPDATED_TYPES,
             query_text=shorten(entry.content),
             tags=None,
         )

@@ -12,18 +12,20 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from actrone_memory import _validation
 from actrone_memory.config import MINILM
 from actrone_memory.errors import ConfigurationError
 from actrone_memory.protocols import Embedder
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 Loaded = TypeVar("Loaded")
-Encode = Callable[[list[str]], NDArray[np.float32]]
+Encode: TypeAlias = "Callable[[list[str]], NDArray[np.float32]]"
 """Some texts to one row each, not yet normalised; called by one thread at a time."""
 
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")

@@ -9,13 +9,19 @@ import itertools
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from actrone_memory._updates import LONGEST_STATEMENT, UPDATED_TYPES, content_words
+from actrone_memory._lexical import holds_unspaced
+from actrone_memory._statements import LONGEST_STATEMENT, UPDATED_TYPES, content_words
 from actrone_memory.models import MemoryEntry
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    _Floats = NDArray[np.floating]
+    _Pairs = NDArray[np.bool_]
 
 FIRST_RESULTS = 32
 """Results that are compared: more than a context takes, few enough to compare each with each."""
@@ -54,12 +60,6 @@ _NEWS = re.compile(
     re.IGNORECASE,
 )
 """Says that something is new: then, with all tags alike, any word in common is enough."""
-
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-"""Scripts in which common embedding models find everything alike."""
-
-_Floats = NDArray[np.floating]
-_Pairs = NDArray[np.bool_]
 
 
 def newer_first(
@@ -137,7 +137,7 @@ def _statement(text: str) -> _Statement:
     # The same memories are found again and again.
     words = content_words(text)
     opening = frozenset(words[:OPENING_WORDS])
-    return _Statement(frozenset(words), opening, _NEWS.search(text) is not None, _UNSPACED.search(text) is None)
+    return _Statement(frozenset(words), opening, _NEWS.search(text) is not None, not holds_unspaced(text))
 
 
 def _in_order(newer: _Pairs, times: _Floats) -> list[int]:

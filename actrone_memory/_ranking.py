@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating]
-ExactCosine = Callable[[NDArray[np.intp]], Floats]
-"""The cosines of some rows, the same for the same vector in whatever row it stands."""
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.floating]
+    ExactCosine = Callable[[NDArray[np.intp]], Floats]
+    """The cosines of some rows, the same for the same vector in whatever row it stands."""
 
 Background = tuple[float, float]
 """Mean and deviation of the cosine of unrelated texts; see `Embedder.background`."""

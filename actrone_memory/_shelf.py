@@ -11,16 +11,18 @@ import re
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from actrone_memory import _ranking
 from actrone_memory._lexical import document_terms, is_unspaced, query_terms
 from actrone_memory._similarity import unit
 from actrone_memory._vocabulary import Vocabulary
 from actrone_memory.models import ContentType, MemoryEntry
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 CONTEXT = {-1: 0.5, -2: 0.25, 1: 0.4}
 """Share of the words of the turns around it, by distance, in the words of a turn: a question is found with its answer

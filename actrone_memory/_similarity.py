@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from actrone_memory.errors import ValidationError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def cosine_similarity(a: Sequence[float], b: Sequence[float]) -> float:

@@ -12,14 +12,9 @@ from itertools import dropwhile, islice
 from typing import NamedTuple
 
 from actrone_memory import _cues
-from actrone_memory._lexical import GERMAN_STOPWORDS, STOPWORDS, compose, fold, stem
-from actrone_memory.models import ContentType, MemoryEntry
-
-UPDATED_TYPES: list[ContentType] = ["injected", "fact"]
-"""What may be outdated: turns and summaries say what was, not what holds."""
-
-LONGEST_STATEMENT = 1_000
-"""Longer texts are documents: a line in one says little about the whole."""
+from actrone_memory._lexical import compose, fold, stem
+from actrone_memory._statements import EMPTY_WORDS, HAN, LONGEST_STATEMENT, content_words, ordinary_stems
+from actrone_memory.models import MemoryEntry
 
 MOST_OWN_WORDS = 6
 """A memory with more words of its own tells more than the new one answers, so it stays."""
@@ -33,30 +28,15 @@ MOST_FAREWELLS = 8
 WORDS_TO_A_MEASURE = 2
 """Words that may stand between "is", "at most" and the like and their number: "needs at least two", "uses Node 20"."""
 
-_EMPTY_WORDS = STOPWORDS | GERMAN_STOPWORDS
-_ORDINARY = frozenset(stem(fold(word)) for word in _cues.ORDINARY)
-_WORD = re.compile(rf"[^\W_{_cues.HAN}]+|[{_cues.HAN}]+")
-_MEASURED_WORD = re.compile(rf"{_cues.NAME}|[{_cues.HAN}]+")
+_MEASURED_WORD = re.compile(rf"{_cues.NAME}|[{HAN}]+")
 _NAME = re.compile(_cues.NAME)
 _MARKS = re.compile('[`"“”„«»*]')
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[;。；！？\n]")
 _CLAUSE_END = re.compile(
-    rf"[:,](?:\s|(?=[{_cues.HAN}]))|{_cues.REASON.pattern}|\bbut\b|\bsondern\b|而是", re.IGNORECASE
+    rf"[:,](?:\s|(?=(?-i:[{HAN}])))|{_cues.REASON.pattern}|\bbut\b|\bsondern\b|而是", re.IGNORECASE
 )
 """A comma, a colon, the reason or what came instead: what follows the news there narrows nothing."""
 _LOOKS_LIKE_A_NAME = re.compile(r"[A-Z]|\d|.[-./_:@#+]|^@")
-
-
-def content_words(text: str) -> list[str]:
-    """Stems of the words that tell what ``text`` is about, in order; Chinese as pairs of characters."""
-    words: list[str] = []
-    for found in _WORD.finditer(text):
-        word = found.group()
-        if word[0] >= _cues.HAN[0] and word[0] <= _cues.HAN[-1]:
-            words += [run[i : i + 2] for run in _cues.ORDINARY_HAN.split(word) for i in range(len(run) - 1)]
-        elif word.casefold() not in _EMPTY_WORDS:
-            words.append(stem(fold(word)))
-    return [word for word in words if word not in _ORDINARY]
 
 
 class Farewell(NamedTuple):
@@ -125,7 +105,7 @@ def _farewells(text: str) -> Iterator[Farewell]:
         return
     for sentence in _SENTENCE_END.split(text):
         for manner in said:
-            for found in (match for pattern in manner.patterns for match in pattern.finditer(sentence)):
+            for found in (match for pattern in manner.compiled() for match in pattern.finditer(sentence)):
                 farewell = _farewell(sentence, found, manner.contrast)
                 if farewell.name and not _in_doubt(sentence, found) and not _upheld(farewell, text):
                     yield farewell
@@ -170,9 +150,9 @@ def _plain(text: str) -> str:
 
 def _key(name: str) -> tuple[str, ...]:
     """``name`` in the form in which names are compared; () for words that name nothing."""
-    words = dropwhile(lambda word: word.casefold() in _EMPTY_WORDS, _NAME.findall(name))
+    words = dropwhile(lambda word: word.casefold() in EMPTY_WORDS, _NAME.findall(name))
     keys = [stem(fold(word).removesuffix(".js")) for word in words]
-    return () if set(keys) <= _ORDINARY else tuple(keys)
+    return () if set(keys) <= ordinary_stems() else tuple(keys)
 
 
 def _matter(sentence: str, found: re.Match[str]) -> frozenset[str]:
@@ -209,7 +189,7 @@ def _ends(farewell: Farewell, old: str, told: frozenset[str]) -> bool:
 
 def _speaks_of(word: str, about: list[str], text: str) -> bool:
     """Whether the word is among the content words; two Chinese characters may stand apart, where words are joined."""
-    return word in about or (word[0] >= _cues.HAN[0] and set(word) <= set(text))
+    return word in about or (word[0] >= HAN[0] and set(word) <= set(text))
 
 
 def _is_name(farewell: Farewell, old: str, place: tuple[int, int]) -> bool:

@@ -11,10 +11,12 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 TABLE = "static_table.npz"
 """The table's file in the package."""

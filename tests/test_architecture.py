@@ -31,6 +31,7 @@ PURE = {
     "_session_log",
     "_shelf",
     "_similarity",
+    "_statements",
     "_turns",
     "_updates",
     "_validation",

@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from actrone_memory import FactExtractor, InMemoryStore, MemoryConfig, MemoryEntry, MemoryManager
-from actrone_memory._updates import LONGEST_STATEMENT, update_of, why_replaced
+from actrone_memory._statements import LONGEST_STATEMENT
+from actrone_memory._updates import update_of, why_replaced
 from actrone_memory.protocols import ExtractedFact
 
 ENDED = [

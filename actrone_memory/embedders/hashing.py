@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import math
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from actrone_memory import _validation
 from actrone_memory._lexical import document_terms
 from actrone_memory.config import MAX_DIMENSIONS
 from actrone_memory.errors import ConfigurationError
 from actrone_memory.protocols import Embedder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 RECIPE = 1
 """Raise it when the same text would get another vector: stores remember it as part of the name."""

@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from actrone_memory._model_embedder import (
     BATCH_SIZE,
@@ -22,6 +21,9 @@ from actrone_memory._model_embedder import (
     refused,
 )
 from actrone_memory.config import MINILM
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 TOKENIZER = "tokenizer.json"
 SENTENCE_CONFIG = "sentence_bert_config.json"

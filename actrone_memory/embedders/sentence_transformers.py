@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from actrone_memory._model_embedder import Encode, ModelEmbedder, fetched, loaded, model_folder, refused
 from actrone_memory.config import MINILM
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MODULES = "modules.json"
 

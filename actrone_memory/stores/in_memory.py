@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from actrone_memory import _validation
 from actrone_memory._index import AgentIndex
@@ -19,6 +19,9 @@ from actrone_memory._turns import flatten, join_records
 from actrone_memory.errors import ConfigurationError, ValidationError
 from actrone_memory.models import ContentType, MemoryEntry, SessionMetadata, Turn
 from actrone_memory.protocols import EmbedderIdentity, Page
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class InMemoryStore:
