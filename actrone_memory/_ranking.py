@@ -205,7 +205,7 @@ def _standing_out(cosine: Floats, background: Background) -> NDArray[np.intp]:
     mean, deviation = background
     least = mean + STANDS_OUT * deviation
     if cosine.size >= SMALL_STORE:
-        least = max(least, _above_most(cosine if np.isfinite(cosine.sum()) else cosine[np.isfinite(cosine)]))
+        least = max(least, _above_most(cosine))
     near = np.flatnonzero(cosine >= least)
     if near.size <= NEAREST:
         return near
@@ -213,8 +213,10 @@ def _standing_out(cosine: Floats, background: Background) -> NDArray[np.intp]:
 
 
 def _above_most(cosine: Floats) -> float:
-    """The cosine from which a memory stands out in its store."""
+    """The cosine from which a memory stands out in its store; what is left out of the search does not count."""
     mean = float(cosine.mean())
+    if not math.isfinite(mean):
+        return _above_most(cosine[np.isfinite(cosine)])
     variance = float(cosine @ cosine) / cosine.size - mean * mean
     return mean + STANDS_OUT_IN_STORE * math.sqrt(max(0.0, variance))
 

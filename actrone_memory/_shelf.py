@@ -113,11 +113,16 @@ def _around(session: _Session, place: int) -> list[int]:
 
 @dataclass(slots=True)
 class _Posting:
-    """Rows that hold a term in ascending order, its weight in each, and how many hold it in their own text."""
+    """Rows that hold a term in ascending order, its weight in each, and how many hold it in their own text.
+
+    ``saturated`` is BM25's term frequency of the weights, as of the shelf's state of that number.
+    """
 
     rows: array[int]
     weights: array[float]
     containing: int = 0
+    saturated: NDArray[np.float32] | None = None
+    state: int = -1
 
     def add(self, row: int, weight: float) -> None:
         place = len(self.rows)
@@ -156,6 +161,7 @@ class Shelf:
         self._unnumbered: dict[str, set[int]] = {}
         self._total_length = 0.0
         self._norms: _ranking.Floats | None = None
+        self._state = 0
 
     def documents(self) -> Iterable[bytes]:
         """All entries as stored, in the order of their rows."""
@@ -245,7 +251,7 @@ class Shelf:
         length = share * sum(terms.values())
         self._lengths[row] += length
         self._total_length += length
-        self._norms = None
+        self._changed()
 
     def _add_context(self, session: _Session, place: int) -> None:
         """Add the words of the turns around ``place`` to the turn there."""
@@ -273,7 +279,7 @@ class Shelf:
         for tag in entry.topic_tags:
             self._tagged[tag].discard(row)
         self._total_length -= self._lengths[row]
-        self._norms = None
+        self._changed()
         self._documents[row] = None
         self._alive[row] = 0
         return entry
@@ -385,9 +391,6 @@ class Shelf:
         A query term counts once in a row, by itself or by the term there most like it.
         """
         scores = np.zeros(len(self._documents), np.float32)
-        if self._norms is None:
-            mean_length = self._total_length / len(self.rows)
-            self._norms = _ranking.bm25_norm(np.frombuffer(self._lengths, np.float32), mean_length)
         possible = 0.0
         for term, weight in query_terms(text, generic_words=self.talk).items():
             possible += weight * self._idf(self._postings.get(term))
@@ -396,17 +399,28 @@ class Shelf:
             for variant, likeness in variants.items():
                 posting = self._postings.get(variant)
                 if posting is not None and posting.containing:
-                    rows, matched = self._matches(posting, self._norms)
-                    matched *= weight * likeness
+                    rows = np.frombuffer(posting.rows, np.int64)
+                    matched = self._saturated(posting) * np.float32(self._idf(posting) * weight * likeness)
                     best[rows] = np.maximum(best[rows], matched) if best is not scores else best[rows] + matched
             if best is not scores:
                 scores += best
         return scores, possible
 
-    def _matches(self, posting: _Posting, norm: _ranking.Floats) -> tuple[NDArray[np.int64], _ranking.Floats]:
-        """Rows that hold the term, and what it adds to each."""
-        rows = np.frombuffer(posting.rows, np.int64)
-        return rows, self._idf(posting) * _ranking.bm25_term(np.frombuffer(posting.weights, np.float32), norm[rows])
+    def _saturated(self, posting: _Posting) -> NDArray[np.float32]:
+        """BM25's term frequency in each row of ``posting``, computed once until something is written."""
+        if posting.saturated is None or posting.state != self._state:
+            if self._norms is None:
+                mean_length = self._total_length / len(self.rows)
+                self._norms = _ranking.bm25_norm(np.frombuffer(self._lengths, np.float32), mean_length)
+            norm = self._norms[np.frombuffer(posting.rows, np.int64)]
+            saturated = _ranking.bm25_term(np.frombuffer(posting.weights, np.float32), norm)
+            posting.saturated, posting.state = saturated.astype(np.float32), self._state
+        return posting.saturated
+
+    def _changed(self) -> None:
+        """Forget what was computed from the lengths of all rows."""
+        self._norms = None
+        self._state += 1
 
     def _idf(self, posting: _Posting | None) -> float:
         return _ranking.inverse_document_frequency(posting.containing if posting else 0, len(self.rows))

@@ -40,7 +40,10 @@ ORDINARY_HAN = re.compile(
 )
 """The same in Chinese, where nothing tells words apart."""
 
-_WORD = re.compile(rf"[^\W_{HAN}]+|[{HAN}]+")
+
+@cache
+def _word() -> re.Pattern[str]:
+    return re.compile(rf"[^\W_{HAN}]+|[{HAN}]+")
 
 
 @cache
@@ -52,7 +55,7 @@ def ordinary_stems() -> frozenset[str]:
 def content_words(text: str) -> list[str]:
     """Stems of the words that tell what ``text`` is about, in order; Chinese as pairs of characters."""
     words: list[str] = []
-    for found in _WORD.finditer(text):
+    for found in _word().finditer(text):
         word = found.group()
         if word[0] >= HAN[0] and word[0] <= HAN[-1]:
             words += [run[i : i + 2] for run in ORDINARY_HAN.split(word) for i in range(len(run) - 1)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import logging
 import os
@@ -181,6 +180,8 @@ def _secret(value: SecretStr | None) -> str:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
+    import difflib  # only for those who misspell
+
     close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
 
