@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from typing import NamedTuple, get_args
 
 from actrone_memory import _budget
@@ -85,12 +85,12 @@ class Recall:
         share = _budget.shares(token_budget, config.budget_fraction_episodic, config.budget_fraction_session)
         request = _Request(agent_id, query, await embed_one(self._embedder, query), config.max_episodic_memories)
         first = min(max(FIRST_PAGE, self._reranked_most), request.consider)
-        recent, (memories, turns) = await asyncio.gather(
-            self._hot.recent_turns(agent_id, session_id), self._long_term(request, first, types, tags)
+        recent, memories, turns = await asyncio.gather(
+            self._hot.recent_turns(agent_id, session_id), *self._long_term(request, first, types, tags)
         )
         chosen = _budget.select(recent, memories.entries, turns.entries, share, count)
         if _more_may_fit(memories, chosen.dropped_memories) or _more_may_fit(turns, chosen.dropped_recalled):
-            memories, turns = await self._long_term(request, request.consider, types, tags)
+            memories, turns = await asyncio.gather(*self._long_term(request, request.consider, types, tags))
             chosen = _budget.select(recent, memories.entries, turns.entries, share, count)
         here = {archived_turn_id(agent_id, session_id, turn.id) for turn in chosen.recent}
         return RetrievedContext(
@@ -111,17 +111,13 @@ class Recall:
             },
         )
 
-    async def _long_term(
+    def _long_term(
         self, request: _Request, limit: int, types: list[ContentType], tags: list[str] | None
-    ) -> tuple[Page, Page]:
-        """Matching memories, and matching archived turns, which carry no tags."""
+    ) -> tuple[Coroutine[None, None, Page], Coroutine[None, None, Page]]:
+        """The searches for matching memories, and for matching archived turns, which carry no tags."""
         memory_types: list[ContentType] = [kind for kind in types if kind != "turn"]
         turn_types: list[ContentType] = ["turn"] if "turn" in types and tags is None else []
-        memories, turns = await asyncio.gather(
-            self._matches(request, limit, memory_types, tags),
-            self._matches(request, limit, turn_types, None),
-        )
-        return memories, turns
+        return self._matches(request, limit, memory_types, tags), self._matches(request, limit, turn_types, None)
 
     async def _matches(self, request: _Request, limit: int, types: list[ContentType], tags: list[str] | None) -> Page:
         if not types:
