@@ -26,6 +26,10 @@ EXACT_FORM_WEIGHT = 0.5
 CHARACTER_WEIGHT = 0.5
 """A single character of a script without spaces, so that a query of one character finds it."""
 
+UNSPACED_SHARE = 0.2
+"""Share of such letters from which a text is written in them: a Chinese sentence about code is half English names, and
+one of its letters says as much as three of theirs."""
+
 LONGEST_TERM = 64
 """Longer runs (base64, hashes of logs) are cut: nobody types them, and they would fill the vocabulary."""
 
@@ -131,11 +135,11 @@ def holds_unspaced(text: str) -> bool:
 
 
 def is_unspaced(text: str) -> bool:
-    """Whether more letters of ``text`` belong to scripts without spaces between words than to others."""
+    """Whether ``text`` is written in a script without spaces between words, names in other letters included."""
     if text.isascii():
         return False
     unspaced = sum(map(len, _UNSPACED_RUN.findall(text)))
-    return 2 * unspaced > sum(character.isalpha() for character in text)
+    return unspaced > UNSPACED_SHARE * sum(character.isalpha() for character in text)
 
 
 def compose(text: str) -> str:

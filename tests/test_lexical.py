@@ -16,6 +16,8 @@ from actrone_memory._lexical import (
     STOPWORDS,
     document_terms,
     fold,
+    holds_unspaced,
+    is_unspaced,
     query_terms,
     stem,
 )
@@ -261,3 +263,28 @@ def test_stemming_is_the_same_in_every_thread() -> None:
     for thread in threads:
         thread.join()
     assert found == [[stem(word) for word in words * 50]] * 4
+
+
+# --- how much a word of a query counts --------------------------------------------------------------------------------
+
+
+def test_words_that_tasks_are_worded_with_count_little_and_others_as_much_as_they_say() -> None:
+    weights = query_terms("appear migration please", generic_words=False)
+    assert weights["pleas"] == GENERIC_WEIGHT
+    assert GENERIC_WEIGHT <= weights["appear"] < weights["migrat"] == 1.0
+    assert asked("appear migration please") == {"appear": 1.0, "migrat": 1.0, "pleas": 1.0}
+
+
+def test_a_word_that_the_table_does_not_know_counts_fully() -> None:
+    query = "Ж数 数据库 тесты 🚀"
+    assert query_terms(query, generic_words=False) == asked(query)
+
+
+@pytest.mark.parametrize(
+    ("text", "mostly", "any_of_it"),
+    [("plain text", False, False), ("fix the layout of the 用户 table", False, True), ("用 vitest 测试", True, True),
+     ("数据库迁移 npm", True, True), ("тесты", False, False), ("", False, False)],
+)  # fmt: skip
+def test_scripts_without_spaces_are_told_apart(text: str, mostly: bool, any_of_it: bool) -> None:
+    assert is_unspaced(text) is mostly
+    assert holds_unspaced(text) is any_of_it
