@@ -255,7 +255,11 @@ class Embedder(ABC):
 
     @property
     def background(self) -> tuple[float, float] | None:
-        """Mean and standard deviation (> 0) of the cosine of unrelated texts, as measured; None: not measured."""
+        """Mean and standard deviation (> 0) of the cosine of unrelated texts, as measured; None: not measured.
+
+        With it, and without a ``relevance_threshold`` in the settings, hybrid retrieval admits by meaning the few
+        memories whose cosine stands out of it and of the store.
+        """
         return None
 
     @property
