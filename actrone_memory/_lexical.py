@@ -75,7 +75,8 @@ GENERIC_WORDS = frozenset(
 GENERIC_WEIGHT = 0.2
 
 _GERMAN_MARKERS = frozenset(
-    """auf bei das dem der ein eine für im ist mit nicht nur und von werden wie wird zu zum zur""".split()
+    """auf aus bei das dem der des dürfen ein eine einen für im ist kann kein keine mit muss nach nicht nur oder sich
+    sind soll und vom von werden wie wir wird zu zum zur über""".split()
 )
 """German function words that are no English words ("die", "den", "was" are)."""
 
@@ -162,12 +163,13 @@ def _terms(text: str) -> Iterator[tuple[str, float, str]]:
     if not text.isascii():
         yield from _unspaced_terms(text)
         text = _drop_marks(_EMOJI.sub(" ", _UNSPACED_RUN.sub(" ", text)))
-    german = _is_german(text)
+    german = is_german(text)
     for match in _CHUNK.finditer(text):
         yield from _chunk_terms(match.group(), german=german)
 
 
-def _is_german(text: str) -> bool:
+def is_german(text: str) -> bool:
+    """Whether ``text`` has an umlaut, or as large a share of German function words as German has."""
     folded = text.casefold()
     if re.search("[äöüß]", folded):
         return True

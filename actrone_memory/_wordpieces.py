@@ -26,9 +26,13 @@ LONGEST_WORD = 100
 
 REMEMBERED_WORDS = 65_536
 
-FOREIGN_PIECES = 1.6
-"""Pieces for each word from which a text is in a language that the table does not know: English texts about code have
-1.0 to 1.5, German ones 1.8 to 2.8. The pieces of foreign words are spelled like others and mean nothing."""
+FRAGMENTS = 3
+"""Pieces of a word from which it is no word that the table knows, but a name, a foreign word or data."""
+
+LEAST_LETTERS, LEAST_WORDS, FOREIGN_SHARE = 4, 3, 0.5
+"""A text is in a language that the table does not know when more than this share of its words of so many letters are
+fragments, if it has so many of them: a tenth is in English texts about code, most in German ones. The pieces of foreign
+words are spelled like others and mean nothing."""
 
 CODE_LIMIT = 7
 """Codes of 4 bits run from -7 to 7; they are stored with 8 added, two in a byte, the first in the lower half."""
@@ -40,6 +44,9 @@ training made the vectors of words that decide the meaning of sentences long: of
 LEAST_TELLING = 0.2
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af]|[^\W_]{2,}|\d")
+_DATA = re.compile(r"(?<![\w-])(?=[\w-]*\d)[\w-]{20,}")
+"""Hashes, tokens and the like: long, with a digit."""
+
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -94,12 +101,15 @@ class StaticTable:
         Zero for a text without known pieces, and for one in another language than the table's.
         """
         spoken = words(text)
-        numbers = self._tokenizer.numbers(spoken)
-        if len(numbers) > FOREIGN_PIECES * len(spoken) + 1:
-            numbers = []
+        numbers = [] if self._is_foreign(spoken) else self._tokenizer.numbers(spoken)
         total: NDArray[np.float32] = self._vectors[numbers].sum(axis=0)
         length = float(np.sqrt(total @ total))
         return total / np.float32(length) if length else total
+
+    def _is_foreign(self, spoken: list[str]) -> bool:
+        long = [self._tokenizer.of(word) for word in spoken if len(word) >= LEAST_LETTERS and word.isalpha()]
+        fragments = sum(not 0 < len(pieces) < FRAGMENTS for pieces in long)
+        return fragments >= LEAST_WORDS and fragments > FOREIGN_SHARE * len(long)
 
     def telling(self, word: str) -> float:
         """How much ``word`` says about what a text means, from `LEAST_TELLING` to 1; 1 for an unknown word."""
@@ -113,19 +123,20 @@ class StaticTable:
 class WordPieces:
     """BERT's WordPiece on words: the longest known piece first, pieces inside a word begin with ``##``.
 
-    Unlike BERT's it splits camelCase and leaves punctuation out; a word with an unknown part has no pieces.
+    Unlike BERT's it splits camelCase and leaves punctuation out. A word with an unknown part has no pieces, nor has one
+    with a digit that falls into fragments: a part of a hash is no word.
     """
 
     def __init__(self, pieces: list[str]) -> None:
         self._numbers = {piece: number for number, piece in enumerate(pieces)}
         self._longest = max(map(len, pieces))
-        self._of_word = lru_cache(maxsize=REMEMBERED_WORDS)(self._split)
+        self.of = lru_cache(maxsize=REMEMBERED_WORDS)(self._split)
 
     def numbers(self, words: Iterable[str]) -> list[int]:
         """Positions of the pieces of ``words`` in the vocabulary, in order."""
         found: list[int] = []
         for word in words:
-            found += self._of_word(word)
+            found += self.of(word)
         return found
 
     def _split(self, word: str) -> tuple[int, ...]:
@@ -140,7 +151,8 @@ class WordPieces:
             else:
                 return ()
             start = end
-        return tuple(numbers)
+        is_data = len(numbers) >= FRAGMENTS and any(map(str.isdigit, word))
+        return () if is_data else tuple(numbers)
 
 
 def words(text: str) -> list[str]:
@@ -148,7 +160,7 @@ def words(text: str) -> list[str]:
 
     Single Latin letters are left out: the C of C++ is not that of C#.
     """
-    text = _CAMEL.sub(" ", text).lower()
+    text = _CAMEL.sub(" ", _DATA.sub(" ", text)).lower()
     if not text.isascii():
         text = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
     return _WORD.findall(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actrone_memory import _validation
+from actrone_memory._lexical import is_german
 from actrone_memory._wordpieces import packaged_table
 from actrone_memory.protocols import Embedder
 
@@ -49,5 +50,6 @@ class StaticEmbedder(Embedder):
         return [self._vector(text) for text in _validation.texts(texts, "texts")]
 
     def _vector(self, text: str) -> list[float]:
-        vector: list[float] = packaged_table().vector(text).tolist()
+        # German without the words that give it away is left to the table, which knows a foreign language by its pieces.
+        vector: list[float] = packaged_table().vector("" if is_german(text) else text).tolist()
         return vector
