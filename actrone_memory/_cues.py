@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from actrone_memory._lexical import fold
+from actrone_memory._lexical import fold, stem
 from actrone_memory._statements import HAN
 
 _LETTER = rf"(?-i:[^\W{HAN}])"
@@ -223,6 +223,23 @@ REASON = re.compile(
 )
 """What follows gives the reason and narrows nothing."""
 
+WHOLE = frozenset(
+    """project repository repo code codebase everything everywhere throughout whole entire all now nowadays currently
+    today month week year version completely fully entirely accordingly please instead default always since
+    projekt überall alles ab sofort seit heute künftig durch inzwischen jetzt nun stattdessen komplett
+    désormais partout maintenant ahora siempre proyecto
+    run written used made created built geschrieben erzeugt erstellt verwendet genutzt benutzt eingesetzt gebaut gemacht
+    utilisé écrit escrito usado""".split()
+)
+"""Words after the news that leave it whole; the participles belong to its verb."""
+
+
+@cache
+def whole_stems() -> frozenset[str]:
+    """The stems of `WHOLE`."""
+    return frozenset(stem(fold(word)) for word in WHOLE)
+
+
 NUMBER_WORDS = {
     fold(word): str(value)
     for words in (
@@ -236,7 +253,7 @@ HAN_NUMERAL = re.compile("[两二三四五六七八九十](?=[个次天年名位
 A_NUMBER = re.compile(r"(?P<value>\d+(?:[.,]\d+)*)(?P<unit>[a-z]{0,3})")
 
 MEASURING = re.compile(
-    r"^(?:is|are|at|most|least|than|max|maximum|min|minimum|limit|limited|exactly|within|every|below|above|under|over|"
+    r"^(?:is|are|most|least|than|max|maximum|min|minimum|limit|limited|exactly|within|every|below|above|under|over|"
     r"use|uses|needs?|requires?|allows?|keep|equals?|runs|"
     r"ist|sind|hochstens|mindestens|maximal|minimal|uber|unter|betragt|betragen|brauchen|braucht|nutzen|nutzt|"
     r"est|sont|es|son|maximo|minimo)\Z|不超过|最多|至少|最大|最小|上限|限制|需要|必须|为|是"

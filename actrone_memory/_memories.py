@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("actrone_memory")
 
-CANDIDATES = 50
+CANDIDATES = 200
 """How many of the best matches of a new text are looked at for what it replaces."""
 
 ANY_COSINE = -1.0

@@ -22,11 +22,11 @@ MOST_OWN_WORDS = 6
 MOST_OWN_WORDS_UNLINKED = 3
 """The same where the new text names no matter: "we moved from X to Y" ends "unit tests run with X"."""
 
+WORDS_TO_A_VERSION = 3
+"""How far before a version the word may stand that tells of it: "runs on Python 3.9"."""
+
 MOST_FAREWELLS = 8
 """More than a statement says, and an end to what a hostile text can cost."""
-
-WORDS_TO_A_MEASURE = 2
-"""Words that may stand between "is", "at most" and the like and their number: "needs at least two", "uses Node 20"."""
 
 _MEASURED_WORD = re.compile(rf"{_cues.NAME}|[{HAN}]+")
 _NAME = re.compile(_cues.NAME)
@@ -81,10 +81,10 @@ def update_of(entry: MemoryEntry) -> Update | None:
 def why_replaced(old: MemoryEntry, update: Update) -> str | None:
     """Why ``old`` no longer holds after ``update``, in words for a reader; None when both may hold.
 
-    Memories whose tags have nothing in common never replace each other.
+    Memories that each have a tag which the other lacks speak of other matters, and never replace each other.
     """
-    apart = old.topic_tags and update.tags and update.tags.isdisjoint(old.topic_tags)
-    if apart or len(old.content) > LONGEST_STATEMENT:
+    tags = frozenset(old.topic_tags)
+    if (tags - update.tags and update.tags - tags) or len(old.content) > LONGEST_STATEMENT:
         return None
     text = _plain(old.content)
     for farewell in update.farewells:
@@ -162,7 +162,13 @@ def _matter(sentence: str, found: re.Match[str]) -> frozenset[str]:
     earlier = _cues.SUCCESSOR.sub(lambda came: came["before"], before[: len(before) - clause])
     end = _CLAUSE_END.search(sentence, found.end())
     after = sentence[found.end() : end.start() if end else None]
-    return frozenset(content_words(f"{earlier} {before[len(before) - clause :]} {_object(found)} {after}"))
+    return frozenset(content_words(f"{earlier} {before[len(before) - clause :]} {_object(found)}")) | _limits(after)
+
+
+def _limits(after: str) -> frozenset[str]:
+    """What the news is limited to: here "for calls" and "in the tools repo" say something, "everywhere" does not."""
+    words = (stem(fold(word)) for word in _NAME.findall(after) if word.casefold() not in EMPTY_WORDS)
+    return frozenset(content_words(after)) | {word for word in words if word not in _cues.whole_stems()}
 
 
 # --- whether it ends the older memory ---------------------------------------------------------------------------------
@@ -272,8 +278,11 @@ def _measure(text: str) -> _Measure | None:
 
 
 def _is_measured(words: list[str], place: int) -> bool:
-    """Whether one of the words shortly before tells that the number there measures."""
-    near = words[max(0, place - 1 - WORDS_TO_A_MEASURE) : place]
+    """Whether the word before tells that the number there measures: after a noun it is a label, as in "port 443".
+
+    A number with a point is a version, which stands after a name: "runs on Python 3.9".
+    """
+    near = words[max(0, place - (WORDS_TO_A_VERSION if "." in words[place] else 1)) : place]
     return any(_cues.MEASURING.search(word) for word in near)
 
 
