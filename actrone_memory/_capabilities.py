@@ -292,7 +292,8 @@ def _may_return(entry: MemoryEntry, agent_id: str, tags: list[str] | None) -> bo
 def _with_newer_first(entries: list[MemoryEntry]) -> list[MemoryEntry]:
     """Of memories about the same matter, as far as words tell, the newer in the place of the older, with its score."""
     times = np.array([entry.timestamp.timestamp() for entry in entries])
-    order = _newer_first.newer_first(times, np.empty((len(entries), 0)), None, entries.__getitem__)
+    scores = np.array([entry.score or 0.0 for entry in entries])
+    order = _newer_first.newer_first(scores, times, np.empty((len(entries), 0)), None, entries.__getitem__)
     places = zip(order, [entry.score for entry in entries], strict=True)
     return [entries[place].model_copy(update={"score": score}) for place, score in places]
 

@@ -122,6 +122,7 @@ class _Found:
         """The order in which a newer memory has the place of an older one that speaks of the same matter."""
         first = self._ranked.positions[:FIRST_RESULTS]
         moved = newer_first(
+            self._ranked.scores[:FIRST_RESULTS],
             self._shelf.timestamps(first),
             self._shelf.vectors(first),
             background,

@@ -32,6 +32,9 @@ MOST_READ = 16
 SOMEWHAT_LIKE = 3.0
 """Standard deviations above unrelated texts below which two memories are not looked at."""
 
+CLEAR_LEAD = 0.7
+"""Share of the older one's score that the newer one needs."""
+
 LIKE = 4.0
 """Standard deviations above unrelated texts from which two memories with a common tag speak of the same matter."""
 
@@ -63,6 +66,7 @@ _NEWS = re.compile(
 
 
 def newer_first(
+    scores: _Floats,
     times: _Floats,
     vectors: _Floats,
     background: tuple[float, float] | None,
@@ -70,16 +74,18 @@ def newer_first(
 ) -> list[int]:
     """The positions of results, ranked best first, with each newer memory in the place of the older one it follows.
 
-    ``times`` (seconds) and ``vectors`` (unit rows) hold a row for each result, ``entry`` reads one. ``background`` is
-    the embedder's; without it words alone decide. Only injected memories and facts move that are statements, not
-    documents, and only among the first `FIRST_RESULTS`.
+    ``scores``, ``times`` (seconds) and ``vectors`` (unit rows) hold a row for each result, ``entry`` reads one.
+    ``background`` is the embedder's; without it words alone decide. Only injected memories and facts move that are
+    statements, not documents, and only among the first `FIRST_RESULTS`. An older one that leads clearly stays: it says
+    what the query asks for, and the newer one speaks of something beside it.
     """
     unmoved = list(range(len(times)))
     if len(unmoved) < 2:
         return unmoved
-    times, vectors = times[:FIRST_RESULTS], vectors[:FIRST_RESULTS]
+    scores, times, vectors = scores[:FIRST_RESULTS], times[:FIRST_RESULTS], vectors[:FIRST_RESULTS]
     likeness = _likeness(vectors, background)
-    near = np.less.outer(times, times) & ~(likeness < SOMEWHAT_LIKE)
+    rivals = scores >= CLEAR_LEAD * scores[:, np.newaxis]
+    near = np.less.outer(times, times) & rivals & ~(likeness < SOMEWHAT_LIKE)
     out_of_order = np.triu(near)
     read = np.flatnonzero(out_of_order.any(axis=0) | out_of_order.any(axis=1))[:MOST_READ].tolist()
     entries = {place: entry(place) for place in read}

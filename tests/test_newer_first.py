@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from actrone_memory import _newer_first
-from actrone_memory._newer_first import FIRST_RESULTS, MOST_READ
+from actrone_memory._newer_first import CLEAR_LEAD, FIRST_RESULTS, MOST_READ
 from actrone_memory.models import ContentType, MemoryEntry
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -21,12 +21,15 @@ BACKGROUND = (0.07, 0.1)
 
 
 def newer_first(
-    found: list[MemoryEntry], vectors: NDArray[np.float64] | None, background: tuple[float, float] | None
+    found: list[MemoryEntry],
+    vectors: NDArray[np.float64] | None,
+    background: tuple[float, float] | None,
+    scores: list[float] | None = None,
 ) -> list[int]:
-    """No vectors stands for vectors that say nothing."""
+    """No vectors stands for vectors that say nothing, no scores for results that are as good as each other."""
     rows = np.zeros((len(found), 2)) if vectors is None else vectors
     times = np.array([entry.timestamp.timestamp() for entry in found])
-    return _newer_first.newer_first(times, rows, background, found.__getitem__)
+    return _newer_first.newer_first(np.array(scores or [1.0] * len(found)), times, rows, background, found.__getitem__)
 
 
 def _memory(content: str, day: int, *tags: str, kind: ContentType = "injected") -> MemoryEntry:
@@ -159,3 +162,9 @@ def test_only_the_first_results_are_looked_at() -> None:
     found = [_memory(f"Sessions expire after {i} minutes.", 1) for i in range(FIRST_RESULTS)]
     found.append(_memory("Sessions expire after 99 minutes.", 2))
     assert newer_first(found, np.ones((len(found), 1)), BACKGROUND) == list(range(len(found)))
+
+
+@pytest.mark.parametrize(("share", "order"), [(1.0, [1, 0]), (CLEAR_LEAD, [1, 0]), (CLEAR_LEAD - 0.01, [0, 1])])
+def test_an_older_one_that_leads_clearly_stays_first(share: float, order: list[int]) -> None:
+    found = [_memory("Sessions expire after 30 minutes.", 1), _memory("Sessions expire after 60 minutes.", 2)]
+    assert newer_first(found, None, None, [1.0, share]) == order

@@ -132,7 +132,7 @@ async def test_the_newer_of_two_rules_about_one_matter_comes_first_unless_that_i
     rules = ["Logging goes through logrus, with fields for variable data.", "Structured logs are written with slog."]
     for rule in rules:
         await memory.inject_memory("a", rule, topic_tags=["logging"])
-    entries = await memory.search_memories("a", "which fields belong to logging with logrus?")
+    entries = await memory.search_memories("a", "which fields belong to logging?")
     assert [entry.content for entry in entries] == [rules[first], rules[1 - first]]
     moved = [("newer" in (entry.score_parts or {})) for entry in entries]
     assert moved == [newer_wins, newer_wins]
