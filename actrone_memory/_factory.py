@@ -134,3 +134,8 @@ def _check_embedder(embedder: object) -> None:
             _validation.background(embedder.background, "background")
     except ValidationError as error:
         raise ConfigurationError(f"embedder: {type(embedder).__name__}.{error}", {"part": "embedder"}) from None
+    except Exception as error:  # a property of a foreign class may raise anything
+        raise ConfigurationError(
+            f"embedder: {type(embedder).__name__} cannot describe itself: {type(error).__name__}: {error}",
+            {"part": "embedder"},
+        ) from error

@@ -89,6 +89,9 @@ _UNSPACED = (
     "\U00020000-\U0003ffff"  # Han, further planes
 )
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_HIRAGANA = re.compile("[\u3040-\u309f]+")
+"""Japanese writes endings and particles in it, what a sentence is about mostly in other characters."""
+
 _EMOJI = re.compile(
     "[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f1e6-\U0001f1ff\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
 )
@@ -125,7 +128,8 @@ def query_terms(text: str, *, generic_words: bool) -> dict[str, float]:
     weights: dict[str, float] = {}
     for term, weight, word in _terms(text):
         if not generic_words:
-            weight *= GENERIC_WEIGHT if word in GENERIC_WORDS else telling(word)
+            generic = word in GENERIC_WORDS or _HIRAGANA.fullmatch(term)
+            weight *= GENERIC_WEIGHT if generic else telling(word)
         weights[term] = max(weights.get(term, 0.0), weight)
     return weights
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from actrone_memory import _validation
@@ -29,6 +29,9 @@ ANY_COSINE = -1.0
 
 REASON = "superseded_because"
 """Metadata of a memory that was replaced without being named: why, in words for a reader."""
+
+HIDES = "supersedes"
+"""Metadata of a memory that replaced others without naming them: their ids. They return when it is deleted."""
 
 
 class MemoryWriter:
@@ -57,15 +60,45 @@ class MemoryWriter:
         Raises:
             MemoryNotFoundError: ``supersedes`` is no entry of the agent; nothing was written.
         """
-        update = self._update_of(entry)
-        alone = supersedes is None and update is None
-        async with self._queues.turn(entry.id if alone else entry.agent_id):
-            while True:
-                epoch = await self._cold.erasure_epoch(entry.agent_id)
+        while not await self._write(entry, supersedes, await self._cold.erasure_epoch(entry.agent_id)):
+            logger.debug("An erasure overtook a write for %r; writing again", entry.agent_id)
+
+    async def delete(self, agent_id: str, memory_id: str) -> None:
+        """Delete the agent's entry of this id; what it replaced without being told to holds again.
+
+        Raises:
+            MemoryNotFoundError: there is none, or another agent owns it.
+        """
+        async with self._queues.turns({memory_id}):
+            entry = await self.owned(agent_id, memory_id)
+            await self._cold.delete(memory_id)
+        hidden = entry.metadata.get(HIDES)
+        for old_id in hidden if isinstance(hidden, list) else []:
+            await self._revive(agent_id, str(old_id), memory_id)
+
+    async def _revive(self, agent_id: str, old_id: str, newer_id: str) -> None:
+        """Put the entry back in force, if it is still ``newer_id`` that replaced it."""
+        epoch = await self._cold.erasure_epoch(agent_id)
+        async with self._queues.turns({old_id}):
+            old = await self._cold.get(agent_id, old_id)
+            if old is None or old.superseded_by != newer_id:
+                return
+            metadata = {name: value for name, value in old.metadata.items() if name != REASON}
+            (embedding,) = await embed_all(self._embedder, [embedded_text(old)])
+            update = {"superseded_by": None, "metadata": metadata, "embedding": embedding}
+            await self._cold.upsert_many([old.model_copy(update=update)], epoch=epoch)
+
+    async def _write(self, entry: MemoryEntry, supersedes: str | None, epoch: int) -> bool:
+        """Store ``entry`` and mark what it replaces; False, and nothing is stored, after an erasure since ``epoch``."""
+        update, held = self._update_of(entry), {entry.id}
+        while True:
+            async with self._queues.turns(held):
                 batch = await self._with_replaced(entry, update, supersedes)
-                if await self._cold.upsert_many(batch, epoch=epoch):
-                    return
-                logger.debug("An erasure overtook a write for %r; writing again", entry.agent_id)
+                involved = {one.id for one in batch}
+                if involved <= held:
+                    return await self._cold.upsert_many(batch, epoch=epoch)
+            # What is replaced may change until its turn is held too: then it is looked at anew.
+            held |= involved
 
     def _update_of(self, entry: MemoryEntry) -> Update | None:
         if not self._newer_wins:
@@ -87,7 +120,7 @@ class MemoryWriter:
             named = await self._in_force(await self.owned(entry.agent_id, supersedes))
             replaced[named.id] = named.model_copy(update={"superseded_by": entry.id})
         replaced.pop(entry.id, None)
-        return [_merged(entry, earlier), *replaced.values()]
+        return [_merged(entry, earlier, replaced), *replaced.values()]
 
     async def _stated_before(self, entry: MemoryEntry, earlier: MemoryEntry | None) -> list[MemoryEntry]:
         """What took the place of ``earlier`` without being told to, now that its text is stated again."""
@@ -140,18 +173,20 @@ class MemoryWriter:
         vectors = await embed_all(self._embedder, [embedded_text(entry) for entry in unique.values()])
         for entry, vector in zip(unique.values(), vectors, strict=True):
             entry.embedding = vector
-            update = self._update_of(entry)
-            async with self._queues.turn(entry.id if update is None else entry.agent_id):
-                if not await self._cold.upsert_many(await self._with_replaced(entry, update, None), epoch=epoch):
-                    return []
+            if not await self._write(entry, None, epoch):
+                return []
         return list(unique)
 
 
-def _merged(entry: MemoryEntry, earlier: MemoryEntry | None) -> MemoryEntry:
-    """``entry`` with the tags and the type of an earlier memory of the same text.
+def _merged(entry: MemoryEntry, earlier: MemoryEntry | None, replaced: Mapping[str, MemoryEntry]) -> MemoryEntry:
+    """``entry`` with the tags and the type of an earlier memory of the same text, and the ids of what it hides.
 
     What a model extracted never lowers a sensitivity; what a caller injects may.
     """
+    known = earlier.metadata.get(HIDES) if earlier else None
+    hides = dict.fromkeys([*(known if isinstance(known, list) else []), *_hidden(replaced)])
+    if hides:
+        entry = entry.model_copy(update={"metadata": {**entry.metadata, HIDES: list(hides)}})
     if earlier is None:
         return entry
     update: dict[str, object] = {
@@ -161,6 +196,11 @@ def _merged(entry: MemoryEntry, earlier: MemoryEntry | None) -> MemoryEntry:
     if entry.content_type == "fact":
         update["sensitivity"] = max(earlier.sensitivity, entry.sensitivity, key=get_args(Sensitivity).index)
     return entry.model_copy(update=update)
+
+
+def _hidden(replaced: Mapping[str, MemoryEntry]) -> list[str]:
+    """The ids of those that were replaced without being named."""
+    return [old.id for old in replaced.values() if REASON in old.metadata]
 
 
 def _replaced(old: MemoryEntry, new: MemoryEntry, reason: str) -> MemoryEntry:

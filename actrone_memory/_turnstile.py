@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 
 class Turnstile:
@@ -48,8 +48,15 @@ class Queues:
         self._last: dict[str, Future[None]] = {}
 
     @asynccontextmanager
-    async def turn(self, key: str) -> AsyncIterator[None]:
-        """Wait for those who came before, and keep those who come after waiting."""
+    async def turns(self, keys: Collection[str]) -> AsyncIterator[None]:
+        """Wait for those who came before at any of ``keys``, and keep those who come after waiting."""
+        async with AsyncExitStack() as held:
+            for key in sorted(keys):  # in one order, or two callers could wait for each other
+                await held.enter_async_context(self._turn(key))
+            yield
+
+    @asynccontextmanager
+    async def _turn(self, key: str) -> AsyncIterator[None]:
         mine: Future[None] = Future()
         with self._guard:
             before = self._last.get(key)

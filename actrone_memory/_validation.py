@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar, get_args
 
+import numpy as np
 import pydantic
 from pydantic import JsonValue
 
@@ -18,6 +19,8 @@ from actrone_memory.models import ContentType, MemoryEntry, Sensitivity, ToolRes
 MAX_ID_CHARACTERS = 256
 MAX_TEXT_CHARACTERS = 1_000_000
 LARGEST_INTEGER = 2**63 - 1
+SMALLEST_DEVIATION = 1e-6
+"""Cosines of 32-bit vectors are no more exact than that."""
 
 _Choice = TypeVar("_Choice", bound=str)
 
@@ -115,10 +118,11 @@ def cosine(value: object, field: str) -> float:
 
 
 def background(value: object, field: str) -> tuple[float, float]:
-    """A pair of finite floats: a mean in [-1, 1] and a deviation above 0."""
+    """A pair of finite floats, numpy's included: a mean in [-1, 1] and a deviation of at least `SMALLEST_DEVIATION`."""
     match value:
-        case [float() as mean, float() as deviation] if -1 <= mean <= 1 and 0 < deviation < math.inf:
-            return mean, deviation
+        case [float() | np.floating() as mean, float() | np.floating() as deviation]:
+            if -1 <= mean <= 1 and SMALLEST_DEVIATION <= deviation < math.inf:
+                return float(mean), float(deviation)
     raise ValidationError(field, f"must be the mean and the deviation (> 0) of a cosine, is {shown(value)}")
 
 

@@ -295,15 +295,14 @@ class MemoryManager:
         )
 
     async def delete_memory(self, agent_id: str, memory_id: str) -> None:
-        """Delete one memory for ever.
+        """Delete one memory for ever. What it had replaced without being told to holds again.
 
         Raises:
             MemoryNotFoundError: no memory of this id belongs to ``agent_id``.
         """
         self._check_agent(agent_id)
         _validation.identifier(memory_id, "memory_id")
-        await self._writer.owned(agent_id, memory_id)
-        await self._cold.delete(memory_id)
+        await self._writer.delete(agent_id, memory_id)
 
     async def erase_agent_memories(
         self, agent_id: str, session_id: str | None = None, *, all_sessions: bool = False

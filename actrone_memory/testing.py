@@ -891,7 +891,7 @@ class L2StoreConformance:
             old, new = "Sessions expire after thirty minutes.", "Sessions expire after sixty minutes."
             await store.upsert(_entry("a", old, [1.0, 0.0, 0.0], topic_tags=["auth"]))
             await store.upsert(_entry("a", new, [0.8, 0.6, 0.0], topic_tags=["auth"], timestamp=LONG_AGO + DAY))
-            query: dict[str, Any] = {"limit": 5, "consider": 5, "query_text": "expire after thirty minutes"}
+            query: dict[str, Any] = {"limit": 5, "consider": 5, "query_text": "when do sessions expire?"}
             for newer_first, expected in ((False, [old, new]), (True, [new, old])):
                 page = await store.search_page("a", [1.0, 0.0, 0.0], 0.3, newer_first=newer_first, **query)
                 assert _contents(page.entries) == expected

@@ -562,7 +562,7 @@ ENTRIES: Rubbish = {
 }
 BACKGROUNDS = {"a number": 0.1, "one number": (0.1,), "three numbers": (0.1, 0.1, 0.1), "no deviation": (0.1, 0.0),
                "texts": ("0.1", "0.1"), "a mean above 1": (1.1, 0.1), "NaN": (NAN, 0.1), "no end": (0.1, INF),
-               "bools": (True, True)}  # fmt: skip
+               "bools": (True, True), "next to no deviation": (0.1, 1e-300)}  # fmt: skip
 
 STORE_CALLS: Mapping[str, Mapping[str, Argument]] = {
     "append_turn": {"agent_id": AGENT, "session_id": SESSION, "turn": Argument(turn(), RECORDS)},

@@ -139,3 +139,26 @@ async def test_the_newer_of_two_rules_about_one_matter_comes_first_unless_that_i
     scores = [entry.score or 0.0 for entry in entries]
     assert scores == sorted(scores, reverse=True)
     await memory.close()
+
+
+async def test_japanese_is_found_by_what_it_is_about_and_not_by_its_grammar(memory: MemoryManager) -> None:
+    rules = [
+        "テストは pytest で実行する。",
+        "画像はアップロード時に縮小する。",
+        "移行は手で作成する。",
+        "日付は UTC で保存する。",
+    ]
+    await learn(memory, rules)
+    assert (await found(memory, "画像を縮小する処理"))[0] == rules[1]
+    assert await found(memory, "リストを逆順にする") == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    ["9fceb02d0ae598e95dc970b74767f19372d61af8", "550e8400-e29b-41d4-a716-446655440000", "kubernetes webhook"],
+)
+async def test_a_hash_or_an_unusual_name_in_a_task_does_not_hide_what_it_means(
+    memory: MemoryManager, data: str
+) -> None:
+    await learn(memory, RULES)
+    assert (await found(memory, f"{PARAPHRASE} ({data})"))[0] == RULES[0]
