@@ -70,9 +70,9 @@ class MemoryEntry(Record):
     ``importance_score`` is in [0, 1]. ``score`` (best match of a query near 1.0) is set on what a search returns, with
     ``score_parts``: points for ``words`` and ``meaning``, the shares that ``importance`` and ``recency`` added to them
     (the score is their product over that of the best), and ``newer``, what the score gained or lost when a newer memory
-    took an older one's place. Without hybrid retrieval the parts add up to the score. Neither is stored; ``embedding`` is None on reads. ``superseded_by`` is the id of the memory that replaced
-    this one. ``sequence`` is the place of a ``content_type="turn"`` entry in its session, and for a summary the place
-    of the last turn it covers.
+    took an older one's place. Without hybrid retrieval the parts add up to the score. Neither is stored; ``embedding``
+    is None on reads. ``superseded_by`` is the id of the memory that replaced this one. ``sequence`` is the place of a
+    ``content_type="turn"`` entry in its session, and for a summary the place of the last turn it covers.
     """
 
     id: str = Field(default_factory=_new_id)
