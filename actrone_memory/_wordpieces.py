@@ -44,6 +44,7 @@ training made the vectors of words that decide the meaning of sentences long: of
 LEAST_TELLING = 0.2
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af]|[^\W_]{2,}|\d")
+_DIGIT = re.compile(r"\d")
 _DATA = re.compile(r"(?<![\w-])(?=[\w-]*\d)[\w-]{20,}")
 """Hashes, tokens and the like: long, with a digit."""
 
@@ -160,7 +161,9 @@ def words(text: str) -> list[str]:
 
     Single Latin letters are left out: the C of C++ is not that of C#.
     """
-    text = _CAMEL.sub(" ", _DATA.sub(" ", text)).lower()
+    if _DIGIT.search(text):
+        text = _DATA.sub(" ", text)
+    text = _CAMEL.sub(" ", text).lower()
     if not text.isascii():
         text = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
     return _WORD.findall(text)
