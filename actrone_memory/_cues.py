@@ -15,7 +15,7 @@ from actrone_memory._statements import HAN
 
 _LETTER = rf"(?-i:[^\W{HAN}])"
 """Case-sensitive, or compiling would try the case of each of 27,000 characters, for two seconds in all."""
-_REST_OF_A_NAME = rf"@?{_LETTER}++(?:[-./:@]++{_LETTER}++)*+(?:\+\+|#)?"
+_REST_OF_A_NAME = rf"@?{_LETTER}++(?:[-./:@]++{_LETTER}++)*(?:\+\+|#)?"
 NAME = rf"(?<!{_LETTER})(?<!{_LETTER}[-./:@]){_REST_OF_A_NAME}"
 """A word, or a whole identifier or path with its joints; a Chinese character ends it."""
 
@@ -25,7 +25,8 @@ _PHRASE = rf"{NAME}(?: (?-i:(?=[A-Z0-9])){_REST_OF_A_NAME}){{0,2}}"
 _NAMED = r"(?-i:(?=[A-Z0-9@]|\w+[-./_]\w))"
 """Looks ahead to what can be nothing but a name."""
 
-_ARTICLES = r"(?:(?:the|our|its|any|old|legacy|plain|d[aei][srenm]|unser\w*|l[eao]s?|el) )*+"
+# Groups are not possessive: Python before 3.11.5 then loses its place in the text.
+_ARTICLES = r"(?:(?:the|our|its|any|old|legacy|plain|d[aei][srenm]|unser\w*|l[eao]s?|el) )*"
 OLD = rf"{_ARTICLES}(?P<old>{_PHRASE})(?:(?: (?:library|package|dependency|server|framework|gem|plugin))\b)?"
 NEW = rf"{_ARTICLES}(?P<new>{_PHRASE})"
 _BEFORE = rf"(?:(?P<new>{_PHRASE}), (?:and |but |und )?)?"
