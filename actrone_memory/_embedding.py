@@ -6,16 +6,10 @@ from collections.abc import Sequence
 
 from actrone_memory._similarity import as_vector
 from actrone_memory.errors import ActroneMemoryError, EmbeddingError, ValidationError
-from actrone_memory.models import MemoryEntry
 from actrone_memory.protocols import Embedder
 
 LONGEST_EMBEDDED = 8_000
 """Characters of a text that are embedded, half from each end: about what common models read before they truncate."""
-
-
-def embedded_text(entry: MemoryEntry) -> str:
-    """What is embedded of a memory: its tags say what it is about, often in words that a task uses."""
-    return "\n".join([entry.content, *entry.topic_tags])
 
 
 def shorten(text: str) -> str:

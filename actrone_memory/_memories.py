@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, get_args
 
 from actrone_memory import _validation
 from actrone_memory._capabilities import ColdTier
-from actrone_memory._embedding import embed_all, embedded_text, shorten
+from actrone_memory._embedding import embed_all, shorten
 from actrone_memory._ids import memory_id
-from actrone_memory._statements import UPDATED_TYPES
+from actrone_memory._statements import UPDATED_TYPES, stated_text
 from actrone_memory._turnstile import Queues
 from actrone_memory.errors import MemoryNotFoundError
 from actrone_memory.models import MemoryEntry, Sensitivity
@@ -84,7 +84,7 @@ class MemoryWriter:
             if old is None or old.superseded_by != newer_id:
                 return
             metadata = {name: value for name, value in old.metadata.items() if name != REASON}
-            (embedding,) = await embed_all(self._embedder, [embedded_text(old)])
+            (embedding,) = await embed_all(self._embedder, [stated_text(old)])
             update = {"superseded_by": None, "metadata": metadata, "embedding": embedding}
             await self._cold.upsert_many([old.model_copy(update=update)], epoch=epoch)
 
@@ -170,7 +170,7 @@ class MemoryWriter:
             unique.setdefault(entry.id, entry)
         if not unique:
             return []
-        vectors = await embed_all(self._embedder, [embedded_text(entry) for entry in unique.values()])
+        vectors = await embed_all(self._embedder, [stated_text(entry) for entry in unique.values()])
         for entry, vector in zip(unique.values(), vectors, strict=True):
             entry.embedding = vector
             if not await self._write(entry, None, epoch):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     _Pairs = NDArray[np.bool_]
 
 FIRST_RESULTS = 32
-"""Results that are compared: more than a context takes, few enough to compare each with each."""
+"""Results that are compared with each other: further down nothing speaks of the query's matter as well as its first."""
 
 MOST_READ = 16
 """The first of them that are read to be compared in earnest: reading costs more than comparing vectors."""

@@ -18,6 +18,7 @@ import numpy as np
 from actrone_memory import _ranking
 from actrone_memory._lexical import document_terms, is_unspaced, query_terms
 from actrone_memory._similarity import unit
+from actrone_memory._statements import stated_text
 from actrone_memory._vocabulary import Vocabulary
 from actrone_memory.models import ContentType, MemoryEntry
 
@@ -91,7 +92,7 @@ def _terms(entry: MemoryEntry) -> dict[str, float]:
     """What the lexical part sees: tags count as text, a turn is also found by the day it was said."""
     if entry.content_type == "turn":
         return document_terms(f"{entry.timestamp:%d %B %Y}\n{_SPEAKER.sub('', entry.content)}")
-    return document_terms("\n".join([entry.content, *entry.topic_tags]))
+    return document_terms(stated_text(entry))
 
 
 def read_entry(document: bytes, score: Score | None = None) -> MemoryEntry:

@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 from actrone_memory._lexical import GERMAN_STOPWORDS, STOPWORDS, fold, stem
-from actrone_memory.models import ContentType
+from actrone_memory.models import ContentType, MemoryEntry
 
 UPDATED_TYPES: list[ContentType] = ["injected", "fact"]
 """What may be outdated: turns and summaries say what was, not what holds."""
@@ -39,6 +39,11 @@ ORDINARY_HAN = re.compile(
     "不再|工具|框架|方式|方案|一律|[的了由从把将被和与已都均请]|[用在为是以到至成中]+$"
 )
 """The same in Chinese, where nothing tells words apart."""
+
+
+def stated_text(entry: MemoryEntry) -> str:
+    """What is searched of a memory, by words and by meaning: its tags say what it is about, often in a task's words."""
+    return "\n".join([entry.content, *entry.topic_tags])
 
 
 @cache

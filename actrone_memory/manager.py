@@ -17,10 +17,11 @@ from actrone_memory import _factory, _validation
 from actrone_memory._archive import Archive
 from actrone_memory._background import Work
 from actrone_memory._capabilities import ColdTier, HotTier
-from actrone_memory._embedding import embed_one, embedded_text
+from actrone_memory._embedding import embed_one
 from actrone_memory._ids import memory_id
 from actrone_memory._memories import MemoryWriter, extracted_facts, fact_entry
 from actrone_memory._recall import MEMORY_TYPES, Recall
+from actrone_memory._statements import stated_text
 from actrone_memory._turns import turn_text
 from actrone_memory._turnstile import Turnstile
 from actrone_memory.config import MemoryConfig
@@ -249,7 +250,7 @@ class MemoryManager:
         if supersedes is not None:
             _validation.identifier(supersedes, "supersedes")
         await self._turnstile.pass_through()
-        entry.embedding = await embed_one(self._embedder, embedded_text(entry))
+        entry.embedding = await embed_one(self._embedder, stated_text(entry))
         await self._writer.write(entry, supersedes)
         return entry.id
 

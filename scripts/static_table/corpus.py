@@ -66,7 +66,7 @@ def wordnet_sentences(folder: Path) -> list[str]:
                     glosses[_key(text)] = text
     chosen = [examples[key] for key in _shuffled(examples)[:EXAMPLES]]
     chosen += [glosses[key] for key in _shuffled(glosses)[:GLOSSES]]
-    return sorted(chosen, key=_digest)
+    return _shuffled(chosen)
 
 
 def _synset(line: str) -> tuple[list[str], list[str], str]:
@@ -128,5 +128,5 @@ def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
-def _shuffled(keys: Iterable[str]) -> list[str]:
-    return sorted(keys, key=_digest)
+def _shuffled(texts: Iterable[str]) -> list[str]:
+    return sorted(texts, key=_digest)

@@ -85,7 +85,7 @@ def _step(
     table: torch.nn.EmbeddingBag, optimizer: torch.optim.Optimizer, texts: Sequence[Sequence[int]], goal: torch.Tensor
 ) -> float:
     offsets = np.cumsum([0, *map(len, texts[:-1])])
-    flat = np.concatenate([np.asarray(text[:], np.int64) for text in texts])
+    flat = np.concatenate([np.asarray(text, np.int64) for text in texts])
     sums = torch.nn.functional.normalize(table(torch.from_numpy(flat), torch.from_numpy(offsets)), dim=1)
     loss = (1 - (sums * goal).sum(dim=1)).mean()
     optimizer.zero_grad()
@@ -114,15 +114,19 @@ def _codes(vectors: Floats, scales: Floats) -> tuple[Floats, NDArray[np.float16]
 
 def background(table: StaticTable, texts: Sequence[str]) -> tuple[float, float]:
     """Mean and deviation of the cosine between each text of the first half and each of the second."""
-    vectors = np.stack([table.vector(text) for text in texts])
+    vectors = _vectors(table, texts)
     half = len(vectors) // 2
     cosines = vectors[:half] @ vectors[half:].T
     return float(cosines.mean(dtype=np.float64)), float(cosines.std(dtype=np.float64))
 
 
+def _vectors(table: StaticTable, texts: Sequence[str]) -> Floats:
+    return np.stack([table.vector(text) for text in texts])
+
+
 def rank_agreement(table: StaticTable, texts: Sequence[str], teacher: Floats, pairs: int = 20_000) -> float:
     """Spearman's rank correlation of the table's and the teacher's cosines over random pairs of texts."""
     left, right = np.random.default_rng(0).integers(0, len(texts), (2, pairs))
-    vectors = np.stack([table.vector(text) for text in texts])
+    vectors = _vectors(table, texts)
     ours, theirs = ((v[left] * v[right]).sum(axis=1).argsort().argsort() for v in (vectors, teacher))
     return float(np.corrcoef(ours, theirs)[0, 1])
