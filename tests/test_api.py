@@ -163,7 +163,7 @@ SIGNATURES: dict[str, tuple[str, str] | str] = {
     "ConfigurationError": ("message, details=None", "code"),
     "EmbeddingError": ("message, details=None", ""),
     "MemoryNotFoundError": ("memory_id", ""),
-    "StoreConnectionError": ("store, cause, details=None", ""),
+    "StoreConnectionError": ("store, cause, details=None", "advice"),
     "TokenBudgetError": ("message, details=None", ""),
     "ValidationError": ("field, message", ""),
 }

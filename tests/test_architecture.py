@@ -42,6 +42,7 @@ PURE = {
 TEXT = {"context", "extraction"}
 INDEX = {"_index"}
 MODEL = {"_model_embedder"}
+CLIENTS = {"_redis_clients"}
 PARTS = {"embedders", "stores"}
 MACHINERY = {
     "_archive",
@@ -58,7 +59,7 @@ LAYERS: list[set[str]] = [
     BOTTOM,
     SEAMS,
     PURE,
-    TEXT | INDEX | MODEL,
+    TEXT | INDEX | MODEL | CLIENTS,
     PARTS,
     MACHINERY,
     {"manager"},
@@ -79,7 +80,7 @@ OPTIONAL_PACKAGES = {
     "openai": {"actrone_memory.embedders.openai", "actrone_memory.extraction"},
     "pytest": {"actrone_memory.testing"},
     "qdrant_client": {"actrone_memory.stores.qdrant"},
-    "redis": {"actrone_memory.stores.redis"},
+    "redis": {"actrone_memory._redis_clients", "actrone_memory.stores.redis"},
     "rich": {"actrone_memory.cli"},
     "sentence_transformers": {"actrone_memory.embedders.sentence_transformers"},
     "tiktoken": {"actrone_memory.tokens"},
@@ -186,9 +187,14 @@ def test_the_index_imports_only_pure_modules_and_what_is_below(module: str) -> N
     assert {room(target) for target in own_imports(module)} <= PURE | SEAMS | BOTTOM
 
 
+@pytest.mark.parametrize("module", engine_modules(CLIENTS))
+def test_clients_know_nothing_of_what_is_stored(module: str) -> None:
+    assert {room(target) for target in own_imports(module)} <= {"errors"}
+
+
 @pytest.mark.parametrize("module", engine_modules(PARTS))
 def test_a_store_or_embedder_sees_neither_the_manager_nor_another_part(module: str) -> None:
-    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL
+    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | CLIENTS
 
 
 def test_the_manager_is_imported_by_the_sync_manager_and_the_package_alone() -> None:
