@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -14,18 +14,15 @@ from pydantic import Field
 OLD_CORE_ON_NEW_PYDANTIC = pytest.mark.filterwarnings("ignore:Accessing the 'model_fields' attribute on the instance")
 """langchain-core 0.3 reads a class attribute through its objects, which pydantic 2.11 warns of."""
 
-Script = Callable[[Sequence[BaseMessage]], AIMessage]
-
-
 def echo(messages: Sequence[BaseMessage]) -> AIMessage:
     """The answer that tells what was asked, so that tests can see which answer belongs to which question."""
     return AIMessage(content=f"re: {messages[-1].content}")
 
 
 class ScriptedModel(BaseChatModel):
-    """Answers with ``script``; a list is worked off, one message for each call."""
+    """Answers with ``script``: a function of the messages, or a list that is worked off; an exception in it is raised."""
 
-    script: Script | list[AIMessage | Exception] = echo
+    script: Any = echo
     asked: list[list[BaseMessage]] = Field(default_factory=list)
 
     @property
