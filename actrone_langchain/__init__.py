@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 if _find_spec("langchain") is not None:
-    __all__ += ["ActroneMemoryMiddleware"]  # noqa: PLE0604
+    __all__ += ["ActroneMemoryMiddleware"]
 
 
 def __getattr__(name: str) -> Any:

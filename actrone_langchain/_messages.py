@@ -1,7 +1,7 @@
 """Messages to records of a session and back, exactly. Pure.
 
-A record keeps the exact message under the metadata key ``"langchain"``, and its text in the plain fields for anyone else.
-A record of another writer becomes messages from its plain fields.
+A record keeps the exact message under the metadata key ``"langchain"``, and its text in the plain fields for anyone
+else. A record of another writer becomes messages from its plain fields.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A list of messages that every provider takes: each tool call followed by its results, no result without a call. Pure."""
+"""A list of messages that every provider takes: results directly behind their calls, none without the other. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -55,29 +55,38 @@ def _owners(messages: Sequence[BaseMessage]) -> tuple[dict[int, int], dict[int, 
     An id that is used twice belongs to the latest call before the result that has none yet; a result that was written
     before its call belongs to the next one.
     """
-    waiting: dict[str, list[int]] = {}
     owners: dict[int, int] = {}
+    waiting: dict[str, list[int]] = {}
     early: list[tuple[int, str]] = []
     for position, message in enumerate(messages):
-        if isinstance(message, AIMessage):
-            for call in message.tool_calls:
-                if call["id"] is not None:
-                    waiting.setdefault(call["id"], []).append(position)
-        elif isinstance(message, ToolMessage):
-            if waiting.get(message.tool_call_id):
-                owners[position] = waiting[message.tool_call_id].pop()
+        for call_id in _call_ids(message):
+            waiting.setdefault(call_id, []).append(position)
+        if isinstance(message, ToolMessage):
+            callers = waiting.get(message.tool_call_id)
+            if callers:
+                owners[position] = callers.pop()
             else:
                 early.append((position, message.tool_call_id))
     for position, call_id in early:
-        later = [caller for caller in waiting.get(call_id, []) if caller > position]
-        if later:
-            owners[position] = later[0]
-            waiting[call_id].remove(later[0])
+        callers = waiting.get(call_id, [])
+        caller = next((caller for caller in callers if caller > position), None)
+        if caller is not None:
+            owners[position] = caller
+            callers.remove(caller)
+    return owners, _by_caller(waiting)
+
+
+def _call_ids(message: BaseMessage) -> list[str]:
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    return [call["id"] for call in calls if call["id"] is not None]
+
+
+def _by_caller(waiting: Mapping[str, Sequence[int]]) -> dict[int, list[str]]:
     dangling: dict[int, list[str]] = {}
     for call_id, callers in waiting.items():
         for caller in callers:
             dangling.setdefault(caller, []).append(call_id)
-    return owners, dangling
+    return dangling
 
 
 def _placeholder(item: Said, call_id: str) -> ToolMessage:

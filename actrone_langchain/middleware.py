@@ -153,7 +153,9 @@ def _retrieve(memory: Any, session: Session, query: str, token_budget: int) -> A
     return memory.retrieve_context(*session, "-", token_budget, content_types=[])
 
 
-def _beside(messages: Sequence[BaseMessage], turns: Sequence[Turn], context: RetrievedContext, session: Session) -> Recalled:
+def _beside(
+    messages: Sequence[BaseMessage], turns: Sequence[Turn], context: RetrievedContext, session: Session
+) -> Recalled:
     """What the context adds to the messages of a run, none of which is told twice."""
     here = {record_id(message) for message in messages}
     before = {record_id(message) for message in messages[: _newest_user_message(messages)]}

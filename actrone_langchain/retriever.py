@@ -23,12 +23,13 @@ DEFAULT_TOKEN_BUDGET = 4_096
 class ActroneRetriever(BaseRetriever):
     """What the agent remembers that matches a query, best first: memories and turns of earlier sessions.
 
-    ``token_budget`` is divided as in ``retrieve_context``: what comes back fits the shares for memories and turns. Turns
-    that are recent in ``session_id`` are left out, and take their share first; without it no session counts as recent.
-    ``k`` is the most that comes back, also per call: ``retriever.invoke(query, k=3)``. A blank query gives [].
+    ``token_budget`` is divided as in ``retrieve_context``: what comes back fits the shares for memories and turns.
+    Turns that are recent in ``session_id`` are left out, and take their share first; without it no session counts as
+    recent. ``k`` is the most that comes back, also per call: ``retriever.invoke(query, k=3)``. ``content_types`` names
+    the kinds of memory to look for. A blank query gives [].
 
-    The metadata of a document: ``id``, ``score`` (the best near 1.0), ``source``, ``tags``, ``session_id``, ``agent_id``,
-    ``timestamp`` (ISO 8601), ``kind`` (the content type) and ``importance``.
+    The metadata of a document: ``id``, ``score`` (the best near 1.0), ``source``, ``tags``, ``session_id``,
+    ``agent_id``, ``timestamp`` (ISO 8601), ``kind`` (the content type) and ``importance``.
     """
 
     memory: MemoryManager | SyncMemoryManager
@@ -71,12 +72,20 @@ class ActroneRetriever(BaseRetriever):
         self._memory = Memory(self.memory)
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain passes it
+        k: int | None = None,
     ) -> list[Document]:
         return self._memory.run(self._recalling(query, k))
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain passes it
+        k: int | None = None,
     ) -> list[Document]:
         return await self._memory.arun(self._recalling(query, k))
 

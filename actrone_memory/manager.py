@@ -410,7 +410,8 @@ class MemoryManager:
     async def close(self) -> None:
         """Finish background work for at most ``shutdown_grace_seconds``, then close both stores.
 
-        The threads of the `SyncMemoryManager` objects that wrap this one end too. Closing twice is no error; a close that was cancelled is finished by the next one.
+        The threads of each `SyncMemoryManager` that wraps this one end too. Closing twice is no error; a close that was
+        cancelled is finished by the next one.
 
         Raises:
             ActroneMemoryError: with ``strict_background_errors``, the first failure since the last drain.

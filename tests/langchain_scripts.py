@@ -11,8 +11,9 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Tool
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import Field
 
-OLD_CORE_ON_NEW_PYDANTIC = pytest.mark.filterwarnings("ignore:Accessing the 'model_fields' attribute on the instance")
+OLD_CORE = pytest.mark.filterwarnings("ignore:Accessing the 'model_fields' attribute on the instance")
 """langchain-core 0.3 reads a class attribute through its objects, which pydantic 2.11 warns of."""
+
 
 def echo(messages: Sequence[BaseMessage]) -> AIMessage:
     """The answer that tells what was asked, so that tests can see which answer belongs to which question."""
@@ -20,7 +21,7 @@ def echo(messages: Sequence[BaseMessage]) -> AIMessage:
 
 
 class ScriptedModel(BaseChatModel):
-    """Answers with ``script``: a function of the messages, or a list that is worked off; an exception in it is raised."""
+    """Answers with ``script``: a function of the messages, or a list that is worked off; exceptions are raised."""
 
     script: Any = echo
     asked: list[list[BaseMessage]] = Field(default_factory=list)

@@ -23,7 +23,7 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import ConfigurableFieldSpec, RunnableLambda
 from langchain_core.runnables.history import RunnableWithMessageHistory
-from langchain_scripts import OLD_CORE_ON_NEW_PYDANTIC, ScriptedModel, StreamingModel, calls
+from langchain_scripts import OLD_CORE, ScriptedModel, StreamingModel, calls
 
 from actrone_langchain import (
     ActroneChatMessageHistory,
@@ -44,7 +44,7 @@ from actrone_memory import (
 )
 
 pytestmark = [
-    OLD_CORE_ON_NEW_PYDANTIC,
+    OLD_CORE,
     pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated"),
 ]
 
@@ -89,7 +89,9 @@ async def test_the_async_members_and_the_plain_ones_show_the_same(memory: Memory
     await chat.aadd_messages([HumanMessage(content="one")])
     chat.add_user_message("two")
     chat.add_ai_message("three")
-    assert told(chat.messages) == told(await chat.aget_messages()) == [("human", "one"), ("human", "two"), ("ai", "three")]
+    assert (
+        told(chat.messages) == told(await chat.aget_messages()) == [("human", "one"), ("human", "two"), ("ai", "three")]
+    )
     assert str(chat) == "Human: one\nHuman: two\nAI: three"
     await chat.aclear()
     assert chat.messages == []
@@ -109,9 +111,7 @@ def test_a_manager_made_in_another_loop_serves_scripts_threads_and_further_loops
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(in_a_thread, range(50)))
-    assert all(
-        stored(memory, f"s{n}") == [("human", f"plain {n}"), ("ai", f"awaited {n}")] for n in range(50)
-    )
+    assert all(stored(memory, f"s{n}") == [("human", f"plain {n}"), ("ai", f"awaited {n}")] for n in range(50))
     asyncio.run(memory.close())
 
 
@@ -256,9 +256,12 @@ def test_the_id_of_a_user_can_be_read() -> None:
 
 
 def prompted(model: ScriptedModel) -> Any:
-    return ChatPromptTemplate.from_messages(
-        [("system", "Be brief."), MessagesPlaceholder("history"), ("human", "{question}")]
-    ) | model
+    return (
+        ChatPromptTemplate.from_messages(
+            [("system", "Be brief."), MessagesPlaceholder("history"), ("human", "{question}")]
+        )
+        | model
+    )
 
 
 def with_key(memory: Any, model: ScriptedModel) -> RunnableWithMessageHistory:
@@ -426,7 +429,9 @@ async def test_an_agents_transcript_that_comes_back_whole_is_stored_once(memory:
             message.id = message.id or f"given {number} {message.content}"  # as LangGraph does
         return {"messages": [*messages, AIMessage(content=f"re: {messages[-1].content}", id=f"{len(messages)}")]}
 
-    chain = RunnableWithMessageHistory(RunnableLambda(agent), session_history(memory, "a"), output_messages_key="messages")
+    chain = RunnableWithMessageHistory(
+        RunnableLambda(agent), session_history(memory, "a"), output_messages_key="messages"
+    )
     await chain.ainvoke([HumanMessage(content="one")], at("s"))
     await chain.ainvoke([HumanMessage(content="two")], at("s"))
     assert stored(memory, "s") == exchange("one", "two")
@@ -473,6 +478,11 @@ def test_without_langchain_the_middleware_names_its_extra_and_the_rest_works() -
 
 async def test_system_messages_open_a_turn(memory: MemoryManager) -> None:
     await ActroneChatMessageHistory(memory, "a", "s").aadd_messages(
-        [SystemMessage(content="Be kind."), AIMessage(content="Hello."), HumanMessage(content="Hi."), AIMessage(content="Ah.")]
+        [
+            SystemMessage(content="Be kind."),
+            AIMessage(content="Hello."),
+            HumanMessage(content="Hi."),
+            AIMessage(content="Ah."),
+        ]
     )
     assert [len(turn.records) for turn in await memory.get_recent_turns("a", "s")] == [2, 2]

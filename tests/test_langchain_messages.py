@@ -33,12 +33,12 @@ from langchain_core.messages import (
     ToolMessageChunk,
     messages_from_dict,
 )
-from langchain_scripts import OLD_CORE_ON_NEW_PYDANTIC, assert_valid, calls
+from langchain_scripts import OLD_CORE, assert_valid, calls
 
 from actrone_langchain import ActroneChatMessageHistory
 from actrone_memory import MemoryManager, SyncMemoryManager, ToolResult, Turn
 
-pytestmark = OLD_CORE_ON_NEW_PYDANTIC
+pytestmark = OLD_CORE
 
 IMAGE = {"type": "image", "source_type": "base64", "data": "iVBORw0KGgo=", "mime_type": "image/png"}
 USAGE = {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
@@ -76,11 +76,12 @@ HAND_MADE: list[BaseMessage] = [
     ToolMessageChunk(content="late", tool_call_id="nobody called"),
     ChatMessageChunk(content="x", role="critic"),
     FunctionMessageChunk(content="5", name="add"),
-    RemoveMessage(id="h-1"),
 ]
 
 
-def history(memory: MemoryManager | SyncMemoryManager, session_id: str = "s", **options: Any) -> ActroneChatMessageHistory:
+def history(
+    memory: MemoryManager | SyncMemoryManager, session_id: str = "s", **options: Any
+) -> ActroneChatMessageHistory:
     return ActroneChatMessageHistory(memory, "a", session_id, **options)
 
 
@@ -139,9 +140,7 @@ MESSAGES = st.one_of(
         **COMMON,
     ),
     st.builds(AIMessageChunk, tool_calls=st.lists(CALL, max_size=2), **COMMON),
-    st.builds(
-        ToolMessage, tool_call_id=IDS, artifact=JSON, status=st.sampled_from(["success", "error"]), **COMMON
-    ),
+    st.builds(ToolMessage, tool_call_id=IDS, artifact=JSON, status=st.sampled_from(["success", "error"]), **COMMON),
 )
 
 
@@ -266,11 +265,15 @@ async def test_an_id_that_no_store_holds_still_counts_once(memory: MemoryManager
 
 @pytest.mark.parametrize("no_id", [None, ""])
 async def test_equal_texts_without_an_id_are_two_messages(memory: MemoryManager, no_id: str | None) -> None:
-    assert len(await back(memory, HumanMessage(content="again", id=no_id), HumanMessage(content="again", id=no_id))) == 2
+    assert (
+        len(await back(memory, HumanMessage(content="again", id=no_id), HumanMessage(content="again", id=no_id))) == 2
+    )
 
 
 async def test_what_was_read_and_is_written_again_is_not_doubled(memory: MemoryManager) -> None:
-    await memory.store_turn("a", "s", "from elsewhere", "answer", [ToolResult(tool_name="t", params={}, result=1, success=True)])
+    await memory.store_turn(
+        "a", "s", "from elsewhere", "answer", [ToolResult(tool_name="t", params={}, result=1, success=True)]
+    )
     read = await back(memory, *HAND_MADE[:6], HumanMessage(content="no id"), calls("open"))
     assert await back(memory, *read) == read
     for message in read:
@@ -285,6 +288,7 @@ async def test_what_was_read_can_be_copied_into_another_session(memory: MemoryMa
     assert [dict(m) for m in copied] == [dict(m) for m in read]
 
 
+@pytest.mark.filterwarnings("ignore:The class `RemoveMessage` is in beta")
 async def test_a_removal_does_not_count_as_the_message_it_removes(memory: MemoryManager) -> None:
     assert await back(memory, RemoveMessage(id="1"), HumanMessage(content="q", id="1")) == [
         RemoveMessage(id="1"),
@@ -409,7 +413,15 @@ async def test_a_result_without_a_call_gets_the_call_before_it(memory: MemoryMan
     await memory.store_turns(
         "a",
         "s",
-        [Turn(session_id="s", user_message="", assistant_message="", tool_results=[result], metadata={"langchain": orphan})],
+        [
+            Turn(
+                session_id="s",
+                user_message="",
+                assistant_message="",
+                tool_results=[result],
+                metadata={"langchain": orphan},
+            )
+        ],
     )
     call, tool = await history(memory).aget_messages()
     assert_valid([call, tool])

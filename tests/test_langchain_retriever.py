@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
-from typing import Any
 
 import pytest
 
@@ -13,40 +12,19 @@ pytest.importorskip("langchain_core")
 from langchain_core.documents import Document
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnablePassthrough
-from langchain_scripts import OLD_CORE_ON_NEW_PYDANTIC, ScriptedModel
+from langchain_scripts import OLD_CORE, ScriptedModel
 
 from actrone_langchain import ActroneRetriever, render_documents
 from actrone_memory import ConfigurationError, MemoryManager, SyncMemoryManager, TokenBudgetError, ValidationError
 
-langchain_tests = pytest.importorskip("langchain_tests.integration_tests", reason="langchain-tests needs langchain-core 1")
-
-pytestmark = OLD_CORE_ON_NEW_PYDANTIC
-
-
-class TestSuiteOfLangChain(langchain_tests.RetrieversIntegrationTests):  # type: ignore[misc]
-    """LangChain's own tests of a retriever."""
-
-    memory = asyncio.run(MemoryManager.create())
-    for _tool in ("vitest", "pytest", "cargo test", "go test", "junit"):
-        asyncio.run(memory.inject_memory("repo", f"The unit tests of this part run with {_tool}."))
-
-    @property
-    def retriever_constructor(self) -> type[BaseRetriever]:
-        return ActroneRetriever
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"memory": self.memory, "agent_id": "repo"}
-
-    @property
-    def retriever_query_example(self) -> str:
-        return "how do the unit tests run?"
+pytestmark = OLD_CORE
 
 
 async def filled(memory: MemoryManager) -> MemoryManager:
-    await memory.inject_memory("a", "Unit tests run with vitest.", importance=0.9, topic_tags=["testing"], source="user")
+    await memory.inject_memory(
+        "a", "Unit tests run with vitest.", importance=0.9, topic_tags=["testing"], source="user"
+    )
     await memory.inject_memory("a", "Dates use date-fns.")
     await memory.inject_memory("b", "Unit tests run with pytest.")
     await memory.store_turn("a", "monday", "where do the unit tests live?", "Beside the module.")
