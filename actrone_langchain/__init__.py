@@ -1,4 +1,7 @@
-"""LangChain on actrone-memory: chat history, retriever and agent middleware."""
+"""LangChain on actrone-memory: chat history, retriever and agent middleware.
+
+`ActroneMemoryMiddleware` is imported by its name; ``import *`` leaves it out, because it needs `langchain` itself.
+"""
 
 from importlib.util import find_spec as _find_spec
 from typing import TYPE_CHECKING, Any
@@ -29,9 +32,6 @@ __all__ = [
     "user_agent_id",
     "user_session_history",
 ]
-
-if _find_spec("langchain") is not None:
-    __all__ += ["ActroneMemoryMiddleware"]
 
 
 def __getattr__(name: str) -> Any:

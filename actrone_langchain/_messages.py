@@ -68,7 +68,8 @@ CLASSES: dict[str, type[BaseMessage]] = {
 _TYPES = {kind: name for name, kind in CLASSES.items()}
 _USER_ROLES = {"user", "human"}
 _SYSTEM_ROLES = {"system", "developer"}
-_PART_OF_A_RECORD = re.compile(r"(?P<record>.+):(?:\d+|call)", re.DOTALL)
+_PART_OF_A_RECORD = re.compile(r".+:(\d+|call)", re.DOTALL)
+"""The id of a message that was made from the plain fields of a record and may share it with others."""
 
 logger = logging.getLogger("actrone_langchain")
 
@@ -84,22 +85,24 @@ class Call(NamedTuple):
 
 
 def records_of(messages: Sequence[BaseMessage], session_id: str, turns: Sequence[Turn]) -> list[Turn]:
-    """One record for each message that is not yet in ``turns``, the session's turns; placeholders are left out."""
-    known = record_ids(turns)
-    calls = dict(_calls(messages_of(turns)))
+    """One record for each message that reading ``turns``, the session's turns, does not give; none for placeholders."""
+    told = messages_of(turns)
+    known = {message.id for message in told}
+    calls = dict(_calls(told))
     for call_id, call in _calls(messages):
         calls.setdefault(call_id, call)
     records = []
     for message in messages:
         calls.update(_calls([message]))
-        if not (is_placeholder(message) or _is_part_of(message, known)):
+        read_there = message.id is not None and message.id in known and not isinstance(message, RemoveMessage)
+        if not (read_there or is_placeholder(message)):
             records.append(_record(message, session_id, calls))
     return records
 
 
 def needs_the_session(messages: Iterable[BaseMessage]) -> bool:
     """Whether `records_of` has to look into the session: for a tool's call, or for what was read from there."""
-    return any(isinstance(m, ToolMessage) or _PART_OF_A_RECORD.fullmatch(m.id or "") for m in messages)
+    return any(isinstance(m, ToolMessage) or _PART_OF_A_RECORD.fullmatch(str(m.id or "")) for m in messages)
 
 
 def record_ids(turns: Iterable[Turn]) -> set[str]:
@@ -111,18 +114,13 @@ def record_id(message: BaseMessage) -> str | None:
     """The id under which the message is stored; None when it has none and was not read from a session."""
     if (read_from := _origins.get(message)) is not None:
         return read_from
-    if not message.id:
+    own = str(message.id or "")
+    if not own:
         return None
-    if is_identifier(message.id) and not isinstance(message, RemoveMessage):
-        return message.id
+    if is_identifier(own) and not isinstance(message, RemoveMessage):
+        return own
     # A removal carries the id of what it removes; other ids no store can hold.
-    return f"{message.type}:{hashlib.sha256(message.id.encode('utf-8', 'backslashreplace')).hexdigest()}"
-
-
-def _is_part_of(message: BaseMessage, known: set[str]) -> bool:
-    """Whether the message is one of several that were made from the plain fields of a known record."""
-    part = _PART_OF_A_RECORD.fullmatch(message.id or "")
-    return part is not None and part["record"] in known
+    return f"{message.type}:{hashlib.sha256(own.encode('utf-8', 'backslashreplace')).hexdigest()}"
 
 
 def _record(message: BaseMessage, session_id: str, calls: Mapping[str, Call]) -> Turn:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from langchain_core.chat_history import BaseChatMessageHistory
@@ -15,7 +15,7 @@ from langchain_core.messages import BaseMessage
 from actrone_langchain import _arguments
 from actrone_langchain._memory import Memory, Steps
 from actrone_langchain._messages import messages_of, needs_the_session, records_of
-from actrone_memory import MemoryManager, SyncMemoryManager, Turn
+from actrone_memory import MemoryManager, SyncMemoryManager, Turn, ValidationError
 
 logger = logging.getLogger("actrone_langchain")
 
@@ -84,6 +84,7 @@ class ActroneChatMessageHistory(BaseChatMessageHistory):
         return messages_of(turns if self._token_budget is None else newest_that_fit(turns, self._token_budget))
 
     def _writing(self, messages: Sequence[BaseMessage]) -> Steps[None]:
+        messages = _checked(messages)
         turns: list[Turn] = []
         if needs_the_session(messages):
             turns = yield lambda memory: memory.get_recent_turns(self._agent_id, self._session_id)
@@ -196,6 +197,14 @@ class _HistoryOfOneCall(ActroneChatMessageHistory):
     def _clearing(self) -> Steps[None]:
         self._pinned = None
         yield from super()._clearing()
+
+
+def _checked(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
+    checked = list(messages)
+    for position, message in enumerate(checked):
+        if not isinstance(message, BaseMessage):
+            raise ValidationError(f"messages[{position}]", f"must be a message, not {type(message).__name__}")
+    return checked
 
 
 class _Count:

@@ -54,7 +54,7 @@ class ActroneMemoryMiddleware(AgentMiddleware):
 
     ``agent_id`` and ``session_id`` are ids, or callables that tell them from the runtime. Without ``session_id`` it is
     the run's ``thread_id``. What other middlewares do to messages before the model is called (redact, summarise) is
-    seen when they stand before this one in the list.
+    seen when they stand before this one in the list; so do those that write the system prompt.
     """
 
     def __init__(
@@ -118,7 +118,10 @@ class ActroneMemoryMiddleware(AgentMiddleware):
         )
 
     def _preparing(self, state: Any, session: Session) -> Steps[None]:
-        # Recalled first: what is stored now is in the state already.
+        messages = _messages(state)
+        if not messages or isinstance(messages[-1], HumanMessage):
+            self._recalled.forget(_occasion(messages, session))  # asked anew, perhaps after a failure
+        # Recalled before it is stored: what the state holds need not be recalled.
         yield from self._recalling(state, session)
         yield from self._storing(state, session)
 

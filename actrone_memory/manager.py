@@ -35,7 +35,7 @@ ARCHIVE_WAIT_SECONDS = 0.25
 """How long a retrieval waits for the agent's other sessions to be archived, so that what was just said is found."""
 
 
-class Attendant(Protocol):
+class _Attendant(Protocol):
     """What serves a manager from outside and ends with it."""
 
     def dismiss(self) -> None:
@@ -78,7 +78,7 @@ class MemoryManager:
         self._turnstile = Turnstile()
         # A manager that is dropped without `close` must not leave its thread behind.
         weakref.finalize(self, self._background.stop).atexit = False
-        self._attendants: weakref.WeakSet[Attendant] = weakref.WeakSet()
+        self._attendants: weakref.WeakSet[_Attendant] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._caught_up: set[str] = set()
         self._closed = False

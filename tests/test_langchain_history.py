@@ -198,6 +198,14 @@ async def test_messages_are_recalled_in_other_sessions(memory: MemoryManager) ->
     assert "4711" in context.recalled_turns[0].content
 
 
+async def test_what_is_no_message_is_refused_and_any_iterable_of_messages_is_taken(memory: MemoryManager) -> None:
+    chat = ActroneChatMessageHistory(memory, "a", "s")
+    with pytest.raises(ValidationError, match=r"messages\[1\]"):
+        await chat.aadd_messages([HumanMessage(content="x"), "y"])  # type: ignore[list-item]
+    await chat.aadd_messages(m for m in [HumanMessage(content="x", id="x:1")])  # type: ignore[arg-type]
+    assert told(chat.messages) == [("human", "x")]
+
+
 class Failing(InMemoryStore):
     broken = False
 
@@ -339,6 +347,21 @@ async def test_overlapping_calls_of_one_session_lose_nothing(memory: MemoryManag
     assert set(lines) == set(exchange(*questions))
 
 
+@pytest.mark.parametrize("make", [with_key, without_key])
+def test_a_batch_of_one_session_on_threads_loses_nothing(make: Any) -> None:
+    everyone_read = threading.Barrier(4)
+
+    class Slow(ScriptedModel):
+        def _generate(self, *args: Any, **kwargs: Any) -> Any:
+            everyone_read.wait(10)
+            return super()._generate(*args)
+
+    questions = [f"question {i}" for i in range(4)]
+    with SyncMemoryManager.create() as memory:
+        make(memory, Slow()).batch([{"question": q} if make is with_key else q for q in questions], [at("s")] * 4)
+        assert sorted(stored(memory, "s")) == sorted(exchange(*questions))
+
+
 async def test_fifty_parallel_calls_of_two_users_are_not_mixed(memory: MemoryManager) -> None:
     fields = [
         ConfigurableFieldSpec(id=name, annotation=str, name=name, default="", is_shared=True)
@@ -450,6 +473,18 @@ def test_importing_and_making_a_history_warns_of_nothing() -> None:
         "memory = asyncio.run(actrone_memory.MemoryManager.create())\n"
         "l.ActroneChatMessageHistory(memory, 'a', 's').add_user_message('x'), l.session_history(memory, 'a')('s')\n"
         "assert 'langchain' not in sys.modules"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_filter_line_of_the_documents_silences_the_runnable() -> None:
+    done = fresh(
+        "import actrone_memory, actrone_langchain as l, warnings\n"
+        "from langchain_core.runnables import RunnableLambda\n"
+        "from langchain_core.runnables.history import RunnableWithMessageHistory\n"
+        "warnings.filterwarnings('ignore', message='RunnableWithMessageHistory is deprecated')\n"
+        "with actrone_memory.SyncMemoryManager.create() as memory:\n"
+        "    RunnableWithMessageHistory(RunnableLambda(lambda messages: 'yes'), l.session_history(memory, 'a'))"
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -36,7 +36,7 @@ from langchain_core.messages import (
 from langchain_scripts import OLD_CORE, assert_valid, calls
 
 from actrone_langchain import ActroneChatMessageHistory
-from actrone_memory import MemoryManager, SyncMemoryManager, ToolResult, Turn
+from actrone_memory import MemoryConfig, MemoryManager, SyncMemoryManager, ToolResult, Turn
 
 pytestmark = OLD_CORE
 
@@ -163,6 +163,20 @@ def _without_ids_that_are_none(message: BaseMessage) -> BaseMessage:
     return message
 
 
+@pytest.mark.skipif(not hasattr(BaseMessage, "content_blocks"), reason="came with langchain-core 1")
+async def test_standard_content_blocks_come_back(memory: MemoryManager) -> None:
+    blocks = [
+        {"type": "reasoning", "reasoning": "Look first."},
+        {"type": "text", "text": "A cat", "annotations": [{"type": "citation", "url": "https://example.org"}]},
+        {"type": "image", "base64": "iVBORw0KGgo=", "mime_type": "image/png"},
+        {"type": "tool_call", "name": "zoom", "args": {"by": 2}, "id": "z1"},
+    ]
+    message = AIMessage(content_blocks=blocks)
+    returned = (await back(memory, message, ToolMessage(content="zoomed", tool_call_id="z1")))[0]
+    assert same(message, returned)
+    assert returned.content_blocks == message.content_blocks == blocks
+
+
 async def test_what_was_changed_after_it_was_made_stays_changed(memory: MemoryManager) -> None:
     message = AIMessage(
         content="", additional_kwargs={"tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]}
@@ -279,6 +293,21 @@ async def test_what_was_read_and_is_written_again_is_not_doubled(memory: MemoryM
     for message in read:
         message.id = message.id or str(uuid.uuid4())  # as LangGraph does with messages it is given
     assert len(await back(memory, *read)) == len(read)
+
+
+async def test_an_id_that_looks_like_a_part_of_another_is_a_message_of_its_own(memory: MemoryManager) -> None:
+    ids = ["m", "m:0", "m:1", "m:call"]
+    await back(memory, HumanMessage(content="first", id="m"))
+    returned = await back(memory, *(AIMessage(content="next", id=id_) for id_ in ids[1:]))
+    assert [m.id for m in returned] == ids
+
+
+async def test_an_id_that_was_trimmed_is_not_stored_again() -> None:
+    memory = await MemoryManager.create(MemoryConfig(max_session_turns=3, summarise_after_turns=3))
+    await back(memory, *(HumanMessage(content=f"question {i}", id=f"h{i}") for i in range(10)))
+    await memory.drain()
+    assert [m.id for m in await back(memory, HumanMessage(content="question 0", id="h0"))] == ["h7", "h8", "h9"]
+    await memory.close()
 
 
 async def test_what_was_read_can_be_copied_into_another_session(memory: MemoryManager) -> None:

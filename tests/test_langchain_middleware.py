@@ -197,6 +197,37 @@ async def test_a_message_that_is_sent_again_after_a_failure_is_stored_once(memor
     assert contents(await stored(memory, "t")) == ["before", "yes", "hello", "fine"]
 
 
+async def test_a_question_asked_anew_is_recalled_anew(memory: MemoryManager) -> None:
+    model = ScriptedModel(script=[RuntimeError("overloaded"), AIMessage(content="blue")])
+    agent = agent_with(memory, model)
+    question = {"messages": [HumanMessage(content="which colour are the lockers?", id="h-1")]}
+    with pytest.raises(RuntimeError):
+        await agent.ainvoke(question, thread("t"))
+    await memory.inject_memory("a", "Lockers are blue.")
+    await agent.ainvoke(question, thread("t"))
+    assert "blue" not in system(model.asked[0])
+    assert "blue" in system(model.asked[1])
+
+
+async def test_an_agent_that_was_told_nothing_answers(memory: MemoryManager) -> None:
+    agent = agent_with(memory, model := ScriptedModel(script=lambda messages: AIMessage(content="Hello?")))
+    await agent.ainvoke({"messages": []}, thread("t"))
+    await memory.store_turn("a", "t", "between", "yes")
+    await agent.ainvoke({"messages": []}, thread("t"))
+    assert without_system(model.asked[1]) == ["Hello?", "between", "yes"]
+    assert contents(await stored(memory, "t")) == ["Hello?", "between", "yes", "Hello?"]
+
+
+async def test_the_model_is_given_the_same_through_all_steps_of_a_run(memory: MemoryManager) -> None:
+    await memory.store_turn("a", "t", "before", "yes")
+    await memory.inject_memory("a", "Lockers are blue.")
+    script = [calls("c1"), calls("c2", content="long " * 5_000), AIMessage(content="done")]
+    agent = agent_with(memory, model := ScriptedModel(script=script))
+    await agent.ainvoke(asking("look at the lockers"), thread("t"))
+    assert [system(asked) for asked in model.asked] == [system(model.asked[0])] * 3
+    assert [without_system(asked)[:3] for asked in model.asked] == [["before", "yes", "look at the lockers"]] * 3
+
+
 async def test_two_users_in_one_process_are_not_mixed_in_fifty_parallel_runs(memory: MemoryManager) -> None:
     @dataclass
     class Who:
