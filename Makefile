@@ -43,6 +43,14 @@ types: $(VENV)/.dev ## Check types (mypy)
 test: $(VENV)/.dev ## Run the tests (pytest)
 	@$(python) -m pytest
 
+.PHONY: oldest
+oldest: ## Test the adapters with the oldest frameworks they work with, in an environment of their own
+	@$(MAKE) --no-print-directory with-oldest VENV=$(VENV)-oldest
+
+.PHONY: with-oldest
+with-oldest: $(VENV)/.oldest
+	@$(python) -m pytest $(wildcard tests/test_langchain_*.py tests/test_llamaindex_*.py)
+
 .PHONY: models
 models: ## Test the embedders with real models, in an environment of their own
 	@$(MAKE) --no-print-directory with-models VENV=$(VENV)-models
@@ -88,6 +96,10 @@ $(VENV)/.package: $(VENV)/.created pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.package
 	@$(pip) install --group dev
+	@touch $@
+
+$(VENV)/.oldest: $(VENV)/.package
+	@$(pip) install --group oldest
 	@touch $@
 
 $(VENV)/.models: $(VENV)/.dev
