@@ -51,6 +51,14 @@ models: ## Test the embedders with real models, in an environment of their own
 with-models: $(VENV)/.models
 	@$(python) -m pytest tests/test_model_embedders.py tests/test_local_chain.py
 
+.PHONY: oldest
+oldest: ## Test the adapters with the oldest frameworks they take, in an environment of their own
+	@$(MAKE) --no-print-directory with-oldest VENV=$(VENV)-oldest
+
+.PHONY: with-oldest
+with-oldest: $(VENV)/.oldest
+	@$(python) -m pytest $(wildcard tests/test_langchain_*.py tests/test_llamaindex_*.py)
+
 .PHONY: bench
 bench: $(VENV)/.bench ## Measure speed, size and recall (DATA=folder for recall, ARGS=--quick for a short run)
 	@$(python) -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
@@ -92,6 +100,10 @@ $(VENV)/.dev: $(VENV)/.package
 
 $(VENV)/.models: $(VENV)/.dev
 	@$(pip) install --group models
+	@touch $@
+
+$(VENV)/.oldest: $(VENV)/.package
+	@$(pip) install --group oldest
 	@touch $@
 
 $(VENV)/.table: $(VENV)/.package scripts/static_table/requirements.txt
