@@ -77,14 +77,11 @@ class ManagerLink:
         Raises:
             ConfigurationError: the data lives in another process.
         """
-        with _lock:
-            manager = self._manager or self._found() or self._open()
-            self._manager = manager
-            return manager
+        return self._reached()
 
     async def reach(self) -> MemoryManager:
         """`manager`, opened aside when it must be: the caller's loop goes on."""
-        return self._manager or await asyncio.to_thread(lambda: self.manager)
+        return await asyncio.to_thread(self._reached) if self._manager is None else self._manager
 
     @property
     def sync(self) -> SyncMemoryManager:
@@ -96,6 +93,12 @@ class ManagerLink:
                 self._wrapper = _wrappers.get(token) or SyncMemoryManager(manager)
                 _wrappers[token] = self._wrapper
             return self._wrapper
+
+    def _reached(self) -> MemoryManager:
+        with _lock:
+            manager: MemoryManager = self._manager or self._found() or self._open()
+            self._manager = manager
+            return manager
 
     def _found(self) -> MemoryManager | None:
         live = _live.get(self.token)

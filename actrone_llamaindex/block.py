@@ -34,7 +34,7 @@ class ActroneMemoryBlock(BaseMemoryBlock[str]):
     """
 
     name: str = "actrone_memory"
-    memory: ManagerLink = Field(default_factory=lambda: ManagerLink.to(None), validate_default=True)
+    memory: ManagerLink = Field(default_factory=lambda: ManagerLink.to(None))
     agent_id: str
     session_id: str | None = None
     token_budget: int = DEFAULT_TOKEN_BUDGET

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import BaseMemory
@@ -36,7 +36,7 @@ class ActroneMemory(BaseMemory):
         ValidationError: an id, a message or a number that is not acceptable.
     """
 
-    memory: ManagerLink = Field(default_factory=lambda: ManagerLink.to(None), validate_default=True)
+    memory: ManagerLink = Field(default_factory=lambda: ManagerLink.to(None))
     agent_id: str
     session_id: str
     token_budget: int = DEFAULT_TOKEN_BUDGET
@@ -82,7 +82,7 @@ class ActroneMemory(BaseMemory):
             memory=ManagerLink.to(memory),
             agent_id=agent_id,
             session_id=session_id,
-            token_budget=cast("int", token_budget),
+            token_budget=_arguments.token_budget(token_budget, DEFAULT_TOKEN_BUDGET),
         )
 
     @classmethod
