@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Generator, Sequence
 from typing import Any
 
+import pytest
 from llama_index.core.base.llms.types import (
     ChatMessage,
     ChatResponse,
@@ -18,6 +19,13 @@ from llama_index.core.llms.llm import ToolSelection
 from pydantic import PrivateAttr
 
 from actrone_llamaindex import _calls
+
+UPSTREAM = [
+    pytest.mark.filterwarnings("ignore:The `__fields:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:is_running called from within a step:DeprecationWarning"),
+]
+"""The framework's own deprecations in its workflows; marks for modules that run agents."""
 
 
 def calling(*calls: tuple[str, str, dict[str, Any]], text: str | None = None) -> ChatMessage:
@@ -91,8 +99,9 @@ class ScriptedLLM(FunctionCallingLLM):
     def _stream(self, answer: ChatMessage) -> Generator[ChatResponse, None, None]:
         text = answer.content or ""
         for end in [position for position, sign in enumerate(text) if sign == " "]:
-            yield ChatResponse(message=ChatMessage(role="assistant", content=text[:end]), delta=text[:end])
-        yield ChatResponse(message=answer, delta=text)
+            begin = text.rfind(" ", 0, end) + 1
+            yield ChatResponse(message=ChatMessage(role="assistant", content=text[:end]), delta=text[begin : end + 1])
+        yield ChatResponse(message=answer, delta=text[text.rfind(" ") + 1 :])
 
     async def astream_chat(self, messages: Sequence[ChatMessage], **_: Any) -> AsyncGenerator[ChatResponse, None]:
         answer = self._next(messages)
