@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +47,21 @@ def system(text: str) -> ChatMessage:
 
 def of(memory: MemoryManager | SyncMemoryManager, session_id: str = "s", **fields: Any) -> ActroneMemory:
     return ActroneMemory.from_defaults(memory=memory, agent_id="a", session_id=session_id, **fields)
+
+
+def run_fresh(code: str) -> str:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def test_importing_warns_of_nothing_and_without_the_framework_names_the_extra() -> None:
+    assert run_fresh("import actrone_llamaindex; print(*actrone_llamaindex.__all__)") == (
+        "ActroneMemory ActroneMemoryBlock\n"
+    )
+    without = "import sys; sys.modules['llama_index'] = None; import actrone_llamaindex"
+    assert "ImportError: actrone_llamaindex needs llama-index-core: pip install 'actrone-memory[llamaindex]'" in (
+        run_fresh(without)
+    )
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
