@@ -66,6 +66,11 @@ class ManagerLink:
             "make one with MemoryManager.create()."
         )
 
+    @property
+    def session_turns(self) -> int:
+        """How many turns a session keeps."""
+        return int(self.settings.get("max_session_turns", MemoryConfig.model_fields["max_session_turns"].default))
+
     def data(self) -> dict[str, Any]:
         """What travels."""
         return {"token": self.token, "settings": self.settings}
@@ -148,6 +153,10 @@ class ManagerLink:
         return core_schema.no_info_plain_validator_function(
             cls.to, serialization=core_schema.plain_serializer_function_ser_schema(cls.data)
         )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: object, handler: object) -> dict[str, Any]:
+        return {"type": "object"}
 
 
 def _travelling(config: MemoryConfig) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -28,6 +29,9 @@ OWN_KEY = "llamaindex"
 SYSTEM_KEY = "system"
 """Under this key stands the text of a system message, for any reader; turns have no field for it."""
 
+CARRIED_KEY = "carried"
+"""Marks a copy of a system message whose turn leaves the session; names the record that held the message first."""
+
 LONGEST_NAME = 256
 
 NO_RESULT = "[no result: the call was interrupted before its tool answered]"
@@ -49,6 +53,16 @@ class Said(NamedTuple):
 
     message: ChatMessage
     record: Turn
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it is one of the conversation's own system messages."""
+        return self.message.role in _SYSTEM_ROLES
+
+    @property
+    def origin(self) -> str:
+        """The record that held the message first."""
+        return str(self.record.metadata.get(CARRIED_KEY, self.record.id))
 
 
 # --- to records -------------------------------------------------------------------------------------------------------
@@ -135,10 +149,55 @@ def storable(text: str) -> str:
 
 
 def read(turns: Iterable[Turn]) -> list[Said]:
-    """What was said in the turns: the exact messages, and what another writer's plain fields say."""
-    return [
-        Said(message, record) for turn in turns for record in (turn.records or [turn]) for message in _messages(record)
-    ]
+    """What was said in the turns: the exact messages, and what another writer's plain fields say.
+
+    A system message whose turn is gone stands first, from a copy that was carried on.
+    """
+    carried: dict[str, Said] = {}
+    others: list[Said] = []
+    for said in _all(turns):
+        if CARRIED_KEY in said.record.metadata:
+            carried.setdefault(said.origin, said)
+        else:
+            others.append(said)
+    here = {said.record.id for said in others}
+    return [said for origin, said in carried.items() if origin not in here] + others
+
+
+def _all(turns: Iterable[Turn]) -> list[Said]:
+    return [Said(message, record) for record in records_of(turns) for message in _messages(record)]
+
+
+def records_of(turns: Iterable[Turn]) -> list[Turn]:
+    """The records of the turns, in order."""
+    return [record for turn in turns for record in (turn.records or [turn])]
+
+
+def carried_on(turns: Sequence[Turn], new: Sequence[Turn], most_turns: int) -> list[Turn]:
+    """Copies of the system messages whose turns leave a session of ``most_turns`` when the ``new`` records arrive.
+
+    They belong to the newest turn; stored behind ``new`` they stay as long as it does.
+    """
+    whole = [turn.records or [turn] for turn in turns]
+    for record in new:
+        if record.continues and whole:
+            whole[-1] = [*whole[-1], record]
+        else:
+            whole.append([record])
+    leaving, staying = _all(chain(*whole[:-most_turns])), _all(chain(*whole[-most_turns:]))
+    safe = {said.origin for said in staying}
+    gone = {said.origin: said for said in leaving if said.is_system and said.origin not in safe}
+    return [_copy(said) for said in gone.values()]
+
+
+def _copy(said: Said) -> Turn:
+    return Turn(
+        session_id=said.record.session_id,
+        user_message="",
+        assistant_message="",
+        metadata={OWN_KEY: _exact.dump(said.message), CARRIED_KEY: said.origin},
+        continues=True,
+    )
 
 
 def newest_user_turn(turns: Sequence[Turn]) -> int:
@@ -156,11 +215,6 @@ def _by_user(turn: Turn) -> bool:
     # A user's message without words, such as an image, opens a turn too; a system message is told apart by its key.
     first = (turn.records or [turn])[0]
     return bool(turn.user_message) or not (first.continues or SYSTEM_KEY in first.metadata)
-
-
-def system_messages(turns: Iterable[Turn]) -> list[ChatMessage]:
-    """The conversation's own system messages in these turns."""
-    return [said.message for said in read(turns) if said.message.role in _SYSTEM_ROLES]
 
 
 def _messages(record: Turn) -> list[ChatMessage]:

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 from actrone_llamaindex import _arguments, _messages
 from actrone_llamaindex._link import ManagerLink
 from actrone_llamaindex._steps import Steps, answered, awaited, call
-from actrone_memory import MemoryManager, RetrievedContext, SyncMemoryManager, Turn
+from actrone_memory import MemoryManager, RetrievedContext, SessionMetadata, SyncMemoryManager, Turn
 
 DEFAULT_TOKEN_BUDGET = 30_000
 """Tokens of what `get` returns: as many as LlamaIndex's own Memory gives."""
@@ -164,7 +164,18 @@ class ActroneMemory(BaseMemory):
             earlier = yield call("get_recent_turns", self.agent_id, self.session_id, EARLIER_TURNS_WITH_CALLS)
         records = _messages.to_records(messages, self.session_id, earlier)
         if records:
-            yield call("store_turns", self.agent_id, self.session_id, records)
+            yield call("store_turns", self.agent_id, self.session_id, records + (yield from self._carried_on(records)))
+
+    def _carried_on(self, new: Sequence[Turn]) -> Steps[list[Turn]]:
+        """What keeps system messages in the session when their turns leave it for the ``new`` ones."""
+        opened = sum(not record.continues for record in new)
+        if not opened:
+            return []
+        session: SessionMetadata | None = yield call("get_session_metadata", self.agent_id, self.session_id)
+        if (session.turn_count if session else 0) + opened <= self.memory.session_turns:
+            return []
+        turns = yield call("get_recent_turns", self.agent_id, self.session_id)
+        return _messages.carried_on(turns, new, self.memory.session_turns)
 
     async def aset(self, messages: Sequence[ChatMessage]) -> None:
         """Make ``messages`` the conversation.
@@ -189,6 +200,7 @@ class ActroneMemory(BaseMemory):
         if not records:
             return
         try:
+            records += yield from self._carried_on(records)
             yield call("store_turns", self.agent_id, self.session_id, records)
         except Exception:
             # Refused, or the store failed: the conversation must not be lost for that.
@@ -209,12 +221,13 @@ class ActroneMemory(BaseMemory):
 
 def _composed(turns: Sequence[Turn], context: RetrievedContext | None, budget: int) -> list[ChatMessage]:
     """Memories, the system messages of turns that are left out, and the newest turns that the budget takes."""
-    always = [_messages.tokens(message.content or "") for message in _messages.system_messages(turns)]
-    first = _first_kept(turns, budget - sum(always) - _messages.tokens(_rendered(context, [])))
+    said = _messages.read(turns)
+    always = sum(_messages.tokens(one.message.content or "") for one in said if one.is_system)
+    first = _first_kept(turns, budget - always - _messages.tokens(_rendered(context, [])))
     recalled = _rendered(context, turns[first:])
     memories = [_messages.recalled_message(recalled)] if recalled else []
-    kept = _messages.repaired(_messages.read(turns[first:]))
-    return memories + _messages.system_messages(turns[:first]) + kept
+    kept = {record.id for record in _messages.records_of(turns[first:])}
+    return memories + _messages.repaired(one for one in said if one.is_system or one.record.id in kept)
 
 
 def _first_kept(turns: Sequence[Turn], room: int) -> int:

@@ -187,6 +187,31 @@ async def test_an_image_without_words_is_the_newest_user_message(memory: MemoryM
     assert await of(memory, token_budget=1).aget() == [picture]
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_the_system_message_stays_when_its_turn_leaves_the_session(at_once: bool) -> None:
+    manager = await MemoryManager.create(MemoryConfig(max_session_turns=3))
+    rules = [system("Be brief."), ChatMessage(role="developer", content="Use metric units.")]
+    talk = [message for number in range(11) for message in (user(f"q{number}"), assistant(f"a{number}"))]
+    if at_once:
+        await of(manager).aset([*rules, *talk])
+        await manager.drain()
+    else:
+        await of(manager).aput_messages(rules)
+        for message in talk:
+            await of(manager).aput(message)
+            await manager.drain()
+    await of(manager).aput(user("late"))
+    assert await of(manager).aget_all() == [*rules, *talk[-4:], user("late")]
+    before = await manager.get_recent_turns("a", "s")
+    await of(manager).aset(await of(manager).aget_all())
+    assert await manager.get_recent_turns("a", "s") == before
+    assert [message for message in await of(manager, token_budget=1).aget() if message in rules] == rules
+    await of(manager).areset()
+    await of(manager).aput(user("new"))
+    assert await of(manager).aget_all() == [user("new")]
+    await manager.close()
+
+
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
