@@ -177,3 +177,8 @@ async def test_a_block_travels_too(memory: MemoryManager) -> None:
 def test_what_is_no_manager_is_refused(memory: Any) -> None:
     with pytest.raises(ConfigurationError):
         of(memory)
+
+
+def test_it_has_a_schema_and_a_name_for_the_framework() -> None:
+    assert {"memory", "agent_id", "session_id", "token_budget"} <= set(ActroneMemory.model_json_schema()["properties"])
+    assert ActroneMemory.class_name() == "ActroneMemory"
