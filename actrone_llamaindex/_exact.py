@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Set
 from io import IOBase
 from pathlib import Path, PurePath
-from typing import Any, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, MessageRole, TextBlock
 from pydantic import AnyUrl, BaseModel, JsonValue
@@ -63,9 +63,14 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if not isinstance(value, dict):
         return value
-    if KIND in value:
-        return plain(value["value"])
-    return {key: plain(item) for key, item in value.items()}
+    content = value["value"] if KIND in value else value
+    # What is marked as a dict, or as a model, is one: its own keys are no marks.
+    return {key: plain(item) for key, item in content.items()} if isinstance(content, dict) else plain(content)
+
+
+def is_dump(value: object) -> TypeGuard[dict[str, JsonValue]]:
+    """Whether ``value`` is what `dump` gives."""
+    return isinstance(value, dict) and value.get(KIND) == "model" and isinstance(value.get("value"), dict)
 
 
 # --- to JSON ----------------------------------------------------------------------------------------------------------

@@ -219,7 +219,7 @@ def _by_user(turn: Turn) -> bool:
 
 def _messages(record: Turn) -> list[ChatMessage]:
     own = record.metadata.get(OWN_KEY)
-    return [_exact.load(own)] if isinstance(own, dict) else _plain_messages(record)
+    return [_exact.load(own)] if _exact.is_dump(own) else _plain_messages(record)
 
 
 def _plain_messages(record: Turn) -> list[ChatMessage]:

@@ -330,6 +330,16 @@ async def test_a_result_whose_call_was_cut_gets_its_call_back(memory: MemoryMana
     assert turns[0].tool_results == [ToolResult(tool_name="grep", params={"q": "x"}, result="found", success=True)]
 
 
+async def test_arguments_that_look_like_marks_of_ours_stay_what_they_are(memory: MemoryManager) -> None:
+    odd: dict[str, Any] = {"$kind": "bytes", "deep": [{"$kind": 1}]}
+    talk = [user("go"), calling(("c", "f", odd)), answering("c", "1")]
+    await of(memory).aput_messages(talk)
+    await of(memory).aset([*(await of(memory).aget_all()), user("more")])
+    assert (await of(memory).aget_all())[:3] == talk
+    turn, _ = await memory.get_recent_turns("a", "s")
+    assert turn.tool_results[0].params == odd
+
+
 async def test_ids_that_come_again_and_calls_without_ids_are_kept_in_their_places(memory: MemoryManager) -> None:
     again = [user("go"), calling(("c", "f", {})), answering("c", "1"), calling(("c", "f", {})), answering("c", "2")]
     unnamed = [
@@ -385,6 +395,11 @@ async def test_a_talk_begun_by_another_framework_continues(memory: MemoryManager
     turns = await memory.get_recent_turns("a", "s")
     assert [turn.user_message for turn in turns] == ["", "find x", "thanks"]
     assert [record.id for record in turns[1].records] == ["1", "2", "3", "4"]
+
+
+async def test_metadata_of_our_name_that_is_no_message_is_passed_over(memory: MemoryManager) -> None:
+    await memory.store_turn("a", "s", "hello", "hi", metadata={"llamaindex": {"mine": 1}})
+    assert await of(memory).aget_all() == [user("hello"), assistant("hi")]
 
 
 async def test_a_plain_turn_reads_as_question_calls_results_answer(memory: MemoryManager) -> None:
