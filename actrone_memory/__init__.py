@@ -39,6 +39,7 @@ from actrone_memory.protocols import (
     SessionTurns,
     Summariser,
     TurnBatches,
+    VectorCache,
 )
 from actrone_memory.stores.in_memory import InMemoryStore
 from actrone_memory.stores.redis import RedisStore
@@ -90,6 +91,7 @@ __all__ = [
     "Turn",
     "TurnBatches",
     "ValidationError",
+    "VectorCache",
     "cosine_similarity",
     "create_memory_manager",
     "parse_facts",

@@ -12,6 +12,7 @@ from actrone_memory.errors import ConfigurationError, ValidationError
 from actrone_memory.extraction import OpenAIFactExtractor
 from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
 from actrone_memory.stores.in_memory import InMemoryStore
+from actrone_memory.stores.redis import RedisStore
 
 
 def checked_config(config: MemoryConfig | None) -> MemoryConfig:
@@ -33,11 +34,13 @@ def build_stores(config: MemoryConfig, l1: L1Store | None, l2: L2Store | None) -
     if l1 is not None and l2 is not None:
         return l1, l2
     if config.backend == "redis_qdrant":
-        raise ConfigurationError(
-            "backend='redis_qdrant' is not available in this version: the Redis and Qdrant stores are missing. Use "
-            "backend='memory', or pass stores of your own as create(l1=..., l2=...).",
-            {"setting": "backend", "missing": ["redis", "qdrant"]},
-        )
+        if l2 is None:
+            raise ConfigurationError(
+                "backend='redis_qdrant' is not available in this version: the Qdrant store is missing. Use "
+                "backend='memory', or pass a store of your own as create(l2=...).",
+                {"setting": "backend", "missing": ["qdrant"]},
+            )
+        return RedisStore.from_config(config), l2
     store = InMemoryStore(
         config.max_session_turns,
         relevance_weight=config.relevance_weight,

@@ -55,7 +55,7 @@ class MemoryConfig(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_file=".env", extra="ignore", defer_build=True)
 
     backend: Literal["memory", "redis_qdrant"] = "memory"
-    redis_url: Name = "redis://localhost:6379"
+    redis_url: Name = Field("redis://localhost:6379", repr=False)  # it may hold a password
     qdrant_url: Name = "http://localhost:6333"
     qdrant_api_key: SecretStr | None = None
     redis_max_connections: Count = 10

@@ -17,7 +17,7 @@ from actrone_memory import _factory, _validation
 from actrone_memory._archive import Archive
 from actrone_memory._background import Work
 from actrone_memory._capabilities import ColdTier, HotTier
-from actrone_memory._embedding import embed_one
+from actrone_memory._embedding import embed_one, embedder_of, forget_vectors, with_cache
 from actrone_memory._ids import memory_id
 from actrone_memory._memories import MemoryWriter, extracted_facts, fact_entry
 from actrone_memory._recall import MEMORY_TYPES, Recall
@@ -66,7 +66,7 @@ class MemoryManager:
         _factory.check_config(config)
         _factory.check_parts(l1, l2, embedder, summariser, extractor, reranker)
         self._config = config
-        self._embedder = embedder
+        embedder = self._embedder = with_cache(embedder, l1)
         self._extractor = extractor
         self._count = token_counter(config.token_counter)
         self._hot = HotTier(l1)
@@ -269,7 +269,8 @@ class MemoryManager:
         if supersedes is not None:
             _validation.identifier(supersedes, "supersedes")
         await self._turnstile.pass_through()
-        entry.embedding = await embed_one(self._embedder, stated_text(entry))
+        embedder = await embedder_of(self._embedder, agent_id)
+        entry.embedding = await embed_one(embedder, stated_text(entry))
         await self._writer.write(entry, supersedes)
         return entry.id
 
@@ -342,6 +343,8 @@ class MemoryManager:
             await self._hot.clear_session(agent_id, session)
         await self._hot.mark_erased(agent_id)
         await self._cold.delete_agent(agent_id)
+        # Last: what was embedded before and is cached after must have been refused by the erasure of the store.
+        await forget_vectors(self._embedder, agent_id)
 
     async def extract_memories(self, agent_id: str, session_id: str, n: int | None = None) -> list[str]:
         """Extract facts from the last ``n`` turns (default: ``summarise_after_turns``), store them, return their ids.
@@ -359,6 +362,7 @@ class MemoryManager:
                 "extract_memories() needs a fact extractor: pass one to MemoryManager.create(extractor=...), "
                 "or set extract_facts=True with an OpenAI key."
             )
+        embedder = await embedder_of(self._embedder, agent_id)
         epoch = await self._cold.erasure_epoch(agent_id)
         turns = await self._hot.recent_turns(agent_id, session_id, most)
         try:
@@ -367,7 +371,7 @@ class MemoryManager:
             self._background.report(error, "Extracting facts")
             return []
         entries = [fact_entry(agent_id, session_id, fact, self._count(fact.content)) for fact in facts]
-        return await self._writer.write_all(entries, epoch)
+        return await self._writer.write_all(entries, epoch, embedder)
 
     # --- retrieval ------------------------------------------------------------------------------------------------
 

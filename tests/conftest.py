@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from redis_servers import Server, running
 
 from actrone_memory import MemoryConfig, MemoryManager
 
@@ -26,3 +27,18 @@ async def memory() -> AsyncIterator[MemoryManager]:
     manager = await MemoryManager.create(MemoryConfig(strict_background_errors=True))
     yield manager
     await manager.close()
+
+
+@pytest.fixture(scope="session", params=["redis", "valkey"])
+def _running_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running(request.param, tmp_path_factory.mktemp(request.param)) as server:
+        yield server
+
+
+@pytest.fixture
+def server(_running_server: Server) -> Server:
+    """An empty Redis 6.2, and again an empty Valkey."""
+    with _running_server.client() as client:
+        client.flushall()
+        client.config_resetstat()
+    return _running_server
