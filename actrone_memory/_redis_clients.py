@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from actrone_memory.errors import ConfigurationError, StoreConnectionError
 
@@ -26,13 +26,14 @@ FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
 """Between two attempts lies a random part of a pause that doubles from the first to the longest."""
 
-CLOSE_SECONDS = 2.0
-"""How long `close` waits for another thread's loop to close its client."""
+CLOSE_SECONDS = 0.5
+"""How long `close` waits for another thread's loop to close its client; a loop that is busy does it afterwards."""
 
 _WRONG_PASSWORD = "Check the user and the password in redis_url (ACTRONE_REDIS_URL)."  # noqa: S105 - it holds none
 _FULL = "Its memory is full and nothing was written: raise maxmemory, or clear sessions."
 _REPLICA = "It is a read-only replica: let redis_url name the primary."
 _LOADING = "It is loading its data and answers when that is done."
+_DOWN = "Its cluster does not serve all slots: see CLUSTER INFO."
 _FORBIDDEN = "Allow its user the keys actrone:* and the commands that docs/production.md lists."
 
 ADVICE = {
@@ -42,6 +43,7 @@ ADVICE = {
     "OutOfMemoryError": _FULL,
     "ReadOnlyError": _REPLICA,
     "BusyLoadingError": _LOADING,
+    "ClusterDownError": _DOWN,
     "NOAUTH": _WRONG_PASSWORD,
     "WRONGPASS": _WRONG_PASSWORD,
     "NOPERM": _FORBIDDEN,
@@ -49,7 +51,7 @@ ADVICE = {
     "READONLY": _REPLICA,
     "LOADING": _LOADING,
     "MISCONF": "It cannot save to its disk and takes no writes: its log says why.",
-    "CLUSTERDOWN": "Its cluster does not serve all slots: see CLUSTER INFO.",
+    "CLUSTERDOWN": _DOWN,
     "WRONGTYPE": "A key that begins with actrone: is another application's: give each a database of its own.",
 }
 """What to do, by the class of the error, or by the word for it that Redis put into the text."""
@@ -57,12 +59,20 @@ ADVICE = {
 UNREACHABLE = "Check that it runs and can be reached; the cause is in `.cause`."
 
 
-class _Open(NamedTuple):
-    """The client of one loop, how many calls it takes at once, and what closes it when the loop ends."""
+class _Open:
+    """The client of one loop, which takes ``most`` calls at once."""
 
-    client: Any
-    places: asyncio.Semaphore
-    lifetime: AsyncGenerator[None, None]
+    def __init__(self, client: Any, most: int, *, ours: bool, failures: tuple[type[Exception], ...]) -> None:
+        self.client, self._ours, self._failures = client, ours, failures
+        self.places = asyncio.Semaphore(most)
+        self.ended = asyncio.Event()
+
+    async def end(self) -> None:
+        """Close the client, if it is ours. Once more by every call that was under way, for it may have connected."""
+        self.ended.set()
+        if self._ours:
+            with suppress(*self._failures):  # its sockets are closed, whatever they still had to say
+                await self.client.aclose()
 
 
 class RedisClients:
@@ -94,7 +104,8 @@ class RedisClients:
         self._driver = _Driver(url, {"max_connections": max_connections, **timeouts}, client)
         self._home = _running_loop() if client is not None else None
         self._lock = threading.Lock()
-        self._open: dict[asyncio.AbstractEventLoop, _Open] = {}
+        # With each client what keeps it open; when that is dropped, its loop ends it and thereby the client.
+        self._open: dict[asyncio.AbstractEventLoop, tuple[_Open, AsyncGenerator[None, None]]] = {}
         self._closed = False
 
     async def run(self, step: str, keys: Sequence[str], *arguments: str | bytes, seconds: float | None = None) -> Any:
@@ -121,11 +132,11 @@ class RedisClients:
             self._closed = True
             opened = dict(self._open)
             self._open.clear()
-        for loop, one in opened.items():
+        for loop, (_, lifetime) in opened.items():
             if loop is asyncio.get_running_loop():
-                await one.lifetime.aclose()
+                await lifetime.aclose()
             elif loop.is_running():
-                await _end_elsewhere(one.lifetime, loop)
+                await _end_elsewhere(lifetime, loop)
             # The client of a loop that stands still is closed when the loop runs again, or ends.
 
     async def _attempts(
@@ -145,17 +156,29 @@ class RedisClients:
 
     async def _attempt(self, call: Sequence[str | bytes | int]) -> Any:
         opened = await self._opened()
+        async with opened.places:
+            if opened.ended.is_set():
+                return await self._attempt(call)
+            try:
+                return await self._answer(opened.client, call)
+            except self._driver.failures as error:
+                if self._driver.is_answer_of_another_node(error):
+                    # The next call connects anew: to the nodes of the cluster, to what is the primary by then.
+                    self.forget(asyncio.get_running_loop(), opened)
+                    await opened.end()
+                raise
+            finally:
+                if opened.ended.is_set():
+                    await opened.end()
+
+    async def _answer(self, client: Any, call: Sequence[str | bytes | int]) -> Any:
         try:
-            async with opened.places:
-                try:
-                    return await opened.client.execute_command("EVALSHA", self._sha, *call)
-                except self._driver.unknown_script:
-                    return await opened.client.execute_command("EVAL", self._script, *call)
-        except self._driver.failures as error:
-            if self._driver.is_answer_of_another_node(error):
-                # The next call connects anew: to the nodes of the cluster, to what is the primary by then.
-                await opened.lifetime.aclose()
-            raise
+            return await client.execute_command("EVALSHA", self._sha, *call)
+        except self._driver.unknown_script:
+            return await client.execute_command("EVAL", self._script, *call)
+        except AttributeError as error:
+            # A call to a cluster that fails closes the connections of the others, also those that just connect.
+            raise ConnectionError("redis-py closed the connection while it was being used") from error
 
     async def _opened(self) -> _Open:
         """The running loop's client."""
@@ -165,22 +188,24 @@ class RedisClients:
             if self._closed:
                 raise _closed()
             if known is not None:
-                return known
+                return known[0]
             for ended in [one for one in self._open if one.is_closed()]:
                 del self._open[ended]
             self._home = self._home or weakref.ref(loop)
             client, ours = self._driver.client(at_home=self._home() is loop)
-            lifetime = _lifetime(weakref.ref(self), loop, client if ours else None, self._driver.failures)
-            opened = self._open[loop] = _Open(client, asyncio.Semaphore(self._most), lifetime)
+            opened = _Open(client, self._most, ours=ours, failures=self._driver.failures)
+            lifetime = _lifetime(weakref.ref(self), loop, opened)
+            self._open[loop] = opened, lifetime
         await anext(lifetime, None)  # from here on the loop ends it when it ends itself
         if self._closed:
             raise _closed()
         return opened
 
-    def forget(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let go of the client of a loop that ends."""
+    def forget(self, loop: asyncio.AbstractEventLoop, opened: _Open) -> None:
+        """Let go of a client that ends."""
         with self._lock:
-            self._open.pop(loop, None)
+            if loop in self._open and self._open[loop][0] is opened:
+                del self._open[loop]
 
     def _error(self, cause: BaseException) -> StoreConnectionError:
         words = [type(cause).__name__, *re.findall(r"\b[A-Z]{3,}\b", str(cause))]
@@ -235,7 +260,7 @@ class _Driver:
 
     def is_answer_of_another_node(self, error: Exception) -> bool:
         """Whether the server is not, or no longer, the one to ask; what it said of a cluster is remembered."""
-        if isinstance(error, self._moved) and not self._clustered:
+        if isinstance(error, self._moved):
             if self._given is not None:
                 raise ConfigurationError(
                     "The Redis client that was handed in talks to a cluster: hand in a redis.asyncio.RedisCluster."
@@ -296,21 +321,16 @@ class _Driver:
 
 
 async def _lifetime(
-    clients: weakref.ref[RedisClients],
-    loop: asyncio.AbstractEventLoop,
-    client: Any | None,
-    failures: tuple[type[Exception], ...],
+    clients: weakref.ref[RedisClients], loop: asyncio.AbstractEventLoop, opened: _Open
 ) -> AsyncGenerator[None, None]:
-    """Lasts as long as ``loop``, which closes its generators when it ends; then ``client`` is closed."""
+    """Lasts at most as long as ``loop``, which closes its generators when it ends; then the client is closed."""
     try:
         yield
     finally:
         owner = clients()
         if owner is not None:
-            owner.forget(loop)
-        if client is not None:
-            with suppress(*failures):  # its sockets are closed, whatever they still had to say
-                await client.aclose()
+            owner.forget(loop, opened)
+        await opened.end()
 
 
 async def _end_elsewhere(lifetime: AsyncGenerator[None, None], loop: asyncio.AbstractEventLoop) -> None:
@@ -326,8 +346,7 @@ async def _end_elsewhere(lifetime: AsyncGenerator[None, None], loop: asyncio.Abs
     except RuntimeError:
         ending.close()
         return
-    with suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.wrap_future(ended), CLOSE_SECONDS)
+    await asyncio.wait([asyncio.wrap_future(ended)], timeout=CLOSE_SECONDS)
 
 
 def _running_loop() -> weakref.ref[asyncio.AbstractEventLoop] | None:

@@ -103,7 +103,7 @@ class Server:
         with self.client() as client:
             return b"\n".join(key + b" " + _value(client, key) for key in client.scan_iter(count=1_000))
 
-    def keys(self) -> list[bytes]:
+    def key_names(self) -> list[bytes]:
         """All keys."""
         with self.client() as client:
             return sorted(client.scan_iter(count=1_000))
@@ -143,7 +143,8 @@ def cluster(kind: str, folder: Path, nodes: int = 1) -> Iterator[list[Server]]:
         for number, server in enumerate(servers):
             server.start()
             with server.client() as client:
-                client.execute_command("CLUSTER", "ADDSLOTS", *range(number, 16_384, nodes))
+                first, stop = 16_384 * number // nodes, 16_384 * (number + 1) // nodes
+                client.execute_command("CLUSTER", "ADDSLOTS", *range(first, stop))
                 client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
         for server in servers[1:]:
             with server.client() as client:

@@ -245,10 +245,10 @@ async def test_a_lock_of_no_time_is_everybodys(store: RedisStore) -> None:
 
 async def wait_until_empty(server: Server) -> None:
     for _ in range(100):
-        if not server.keys():
+        if not server.key_names():
             return
         await asyncio.sleep(0.05)
-    raise AssertionError(server.keys())
+    raise AssertionError(server.key_names())
 
 
 async def test_a_session_expires_and_leaves_no_key(server: Server) -> None:
@@ -280,7 +280,7 @@ async def test_a_session_does_not_expire_before_the_archive_has_it(server: Serve
     turns = await store.unarchived("a", "s")
     assert texts(turns) == ["waits"]
     await store.mark_archived("a", "s", turns)
-    assert server.keys() == []
+    assert server.key_names() == []
     await store.close()
 
 
@@ -288,10 +288,10 @@ async def test_a_session_lives_its_whole_time_after_it_was_archived(server: Serv
     store = RedisStore(server.url, session_ttl_seconds=60)
     await store.append_turns("a", "s", [said("hello")], hold=True)
     with server.client() as client:
-        assert {client.pttl(key) for key in server.keys()} == {-1}
+        assert {client.pttl(key) for key in server.key_names()} == {-1}
     await store.mark_archived("a", "s", await store.unarchived("a", "s"))
     with server.client() as client:
-        assert all(50_000 < client.pttl(key) <= 60_000 for key in server.keys())
+        assert all(50_000 < client.pttl(key) <= 60_000 for key in server.key_names())
     await store.close()
 
 
@@ -309,16 +309,16 @@ async def test_an_erasure_lets_a_waiting_session_expire(server: Server) -> None:
 async def test_the_keys_of_an_agent_share_one_hash_tag(server: Server, store: RedisStore) -> None:
     await store.append_turn("repo:{web} 用户", "s}1{", said("hello", "s}1{"))
     await store.try_acquire_summary_lock("repo:{web} 用户", "s}1{", 60)
-    tags = {key.split(b"{", 1)[1].split(b"}", 1)[0] for key in server.keys()}
+    tags = {key.split(b"{", 1)[1].split(b"}", 1)[0] for key in server.key_names()}
     assert tags == {b"repo%3A%7Bweb%7D%20%E7%94%A8%E6%88%B7"}
-    assert len(server.keys()) == 4
+    assert len(server.key_names()) == 4
 
 
 async def test_a_cleared_session_leaves_no_key(server: Server, store: RedisStore) -> None:
     await store.append_turns("a", "s", [said("hello")], hold=True)
     await store.try_acquire_summary_lock("a", "s", 60)
     await store.clear_session("a", "s")
-    assert server.keys() == []
+    assert server.key_names() == []
 
 
 async def test_an_erased_agent_leaves_nothing_and_the_others_keep_theirs(server: Server) -> None:
@@ -328,12 +328,12 @@ async def test_an_erased_agent_leaves_nothing_and_the_others_keep_theirs(server:
             await memory.store_turn(agent, session, "marker-question", "marker-answer", metadata={"marker-key": 1})
         await memory.inject_memory(agent, "marker-fact")
     await memory.drain()
-    others = [key for key in server.keys() if b"{other}" in key]
-    vectors = len([key for key in server.keys() if b":vector:" in key])
+    others = [key for key in server.key_names() if b"{other}" in key]
+    vectors = len([key for key in server.key_names() if b":vector:" in key])
     await memory.erase_agent_memories("marker-agent", all_sessions=True)
     assert b"marker-agent" not in server.everything()
-    assert [key for key in server.keys() if b"{other}" in key] == others
-    assert len([key for key in server.keys() if b":vector:" in key]) == vectors // 2 > 0
+    assert [key for key in server.key_names() if b"{other}" in key] == others
+    assert len([key for key in server.key_names() if b":vector:" in key]) == vectors // 2 > 0
     await memory.erase_agent_memories("other", all_sessions=True)
     assert server.everything() == b""
     await memory.close()
@@ -358,7 +358,7 @@ async def test_an_erasure_amid_the_writes_of_other_managers_leaves_nothing_of_be
     await eraser.erase_agent_memories("a", all_sessions=True)
     for one in (*writers, eraser):
         await one.drain()
-    assert server.keys() == []
+    assert server.key_names() == []
     assert await eraser.list_memories("a", content_types=["turn", "injected"]) == []
     for one in (*writers, eraser):
         await one.close()
@@ -395,7 +395,7 @@ async def test_a_query_is_embedded_once_in_a_process(server: Server) -> None:
 async def test_vectors_are_kept_as_floats_of_four_bytes_under_names_that_tell_nothing(server: Server) -> None:
     memory = await manager(server)
     await memory.inject_memory("marker-agent", "marker-text")
-    (key,) = [key for key in server.keys() if b":vector:" in key]
+    (key,) = [key for key in server.key_names() if b":vector:" in key]
     with server.client() as client:
         assert client.strlen(key) == 4 * 64
         assert 604_000_000 < client.pttl(key) <= 604_800_000
@@ -417,7 +417,7 @@ async def test_a_vector_that_an_erasure_overtook_is_not_cached(server: Server, s
     epoch = await store.vector_epoch("a")
     await store.forget_vectors("a")
     await store.cache_vectors("a", {"late": b"1"}, epoch=epoch)
-    assert server.keys() == []
+    assert server.key_names() == []
     later = await store.vector_epoch("a")
     await store.cache_vectors("a", {"late": b"1"}, epoch=epoch)
     await store.cache_vectors("a", {"new": b"2"}, epoch=later)
@@ -430,7 +430,7 @@ async def test_an_embedder_under_way_caches_nothing_after_an_erasure(server: Ser
     early = await embedder.for_agent("a")
     await embedder.forget("a")
     await early.embed_batch(["marker"])
-    assert server.keys() == []
+    assert server.key_names() == []
     await store.close()
 
 
@@ -439,7 +439,7 @@ async def test_thousands_of_vectors_are_cached_and_forgotten(server: Server, sto
     await store.cache_vectors("a", {name: name.encode() for name in names}, epoch=await store.vector_epoch("a"))
     assert await store.cached_vectors("a", names) == [name.encode() for name in names]
     await store.forget_vectors("a")
-    assert server.keys() == []
+    assert server.key_names() == []
 
 
 class Broken:
@@ -486,14 +486,14 @@ async def test_rubbish_is_neither_cached_nor_taken_from_the_cache(server: Server
     memory = await manager(server, Rubbish())
     with pytest.raises(EmbeddingError):
         await memory.inject_memory("a", "Tests run with Vitest.")
-    assert not [key for key in server.keys() if b":vector:" in key]
+    assert not [key for key in server.key_names() if b":vector:" in key]
     await memory.close()
 
     embedder = Counting()
     memory = await manager(server, embedder)
     await memory.inject_memory("a", "Tests run with Vitest.")
     with server.client() as client:
-        client.set(next(key for key in server.keys() if b":vector:" in key), b"short")
+        client.set(next(key for key in server.key_names() if b":vector:" in key), b"short")
     await memory.inject_memory("a", "Tests run with Vitest.")
     assert len(embedder.embedded) == 2
     await memory.close()
