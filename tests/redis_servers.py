@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import random
+import re
 import shutil
 import socket
 import subprocess
@@ -150,20 +151,16 @@ def cluster(kind: str, folder: Path, nodes: int = 1) -> Iterator[list[Server]]:
             with server.client() as client:
                 client.execute_command("CLUSTER", "MEET", "127.0.0.1", servers[0].port)
         for server in servers:
-            _wait_for(lambda server=server: b"cluster_state:ok" in _cluster_info(server), "the cluster")
+            _wait_for(lambda server=server: _is_whole(server), "the cluster")
         yield servers
     finally:
         for server in servers:
             server.stop()
 
 
-def _cluster_info(server: Server) -> bytes:
+def _is_whole(server: Server) -> bool:
     with server.client() as client:
-        connection = client.connection_pool.get_connection()
-        connection.send_command("CLUSTER", "INFO")
-        answer = connection.read_response()
-        client.connection_pool.release(connection)
-        return bytes(answer)
+        return re.search(r"cluster_state\W+ok", str(client.execute_command("CLUSTER INFO"))) is not None
 
 
 def _wait_for(condition: Callable[[], bool], what: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 import socket
 import threading
 import time
@@ -349,8 +350,9 @@ def answering(answer: bytes) -> Iterator[int]:
             try:
                 connection, _ = listener.accept()
                 with connection:
-                    while connection.recv(65_536):
-                        connection.sendall(answer)
+                    while asked := connection.recv(65_536):
+                        commands = re.findall(rb"^\*\d+\r$", asked, re.MULTILINE)
+                        connection.sendall(answer * max(1, len(commands)))
             except OSError:
                 if listener.fileno() < 0:
                     return
