@@ -232,20 +232,19 @@ class _Driver:
         self._options = {**options, "retry": retry.Retry(NoBackoff(), 0), "protocol": 2}
         self._url, self._given, self._clustered = url, given, False
         self.unknown_script: type[Exception] = exceptions.NoScriptError
+        self._ask: type[Exception] = exceptions.AskError
         self.failures: tuple[type[Exception], ...] = (
             exceptions.RedisError,
             exceptions.RedisClusterException,
             OSError,
             EOFError,
         )
-        self._moved: type[Exception] = exceptions.AskError
         self._final = (exceptions.AuthenticationError, exceptions.AuthorizationError)
         self._passing = (
             exceptions.ConnectionError,
             exceptions.TimeoutError,
             exceptions.TryAgainError,
             exceptions.ClusterError,
-            exceptions.AskError,
             OSError,
             EOFError,
         )
@@ -256,11 +255,12 @@ class _Driver:
 
     def may_pass(self, error: Exception) -> bool:
         """Whether another attempt makes sense."""
-        return isinstance(error, self._passing) and not isinstance(error, self._final)
+        passing = isinstance(error, self._passing) and not isinstance(error, self._final)
+        return passing or self._has_moved(error)
 
     def is_answer_of_another_node(self, error: Exception) -> bool:
         """Whether the server is not, or no longer, the one to ask; what it said of a cluster is remembered."""
-        if isinstance(error, self._moved):
+        if self._has_moved(error):
             if self._given is not None:
                 raise ConfigurationError(
                     "The Redis client that was handed in talks to a cluster: hand in a redis.asyncio.RedisCluster."
@@ -268,6 +268,10 @@ class _Driver:
             self._clustered = True
             return True
         return "READONLY" in str(error) or type(error).__name__ == "ReadOnlyError"
+
+    def _has_moved(self, error: Exception) -> bool:
+        # A plain client of redis-py 5 makes no class of it, and then leaves the word in the text.
+        return isinstance(error, self._ask) or str(error).startswith(("MOVED ", "ASK "))
 
     def client(self, *, at_home: bool) -> tuple[Any, bool]:
         """A client that is not connected yet, and whether it is ours to close; the given one only ``at_home``."""

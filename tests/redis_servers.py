@@ -34,11 +34,12 @@ BINARIES: dict[str, str | None] = {
 
 
 def free_port() -> int:
-    """A port that nobody listens on, below those of outgoing connections; a cluster also takes the one 10,000 above."""
+    """A port that nobody listens on, nor 10,000 above, where clusters talk; both below outgoing connections."""
     while True:
-        port = random.randint(10_000, 30_000)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+        port = random.randint(10_000, 22_000)
+        with socket.socket() as client_side, socket.socket() as cluster_side, suppress(OSError):
+            client_side.bind(("127.0.0.1", port))
+            cluster_side.bind(("127.0.0.1", port + 10_000))
             return port
 
 
