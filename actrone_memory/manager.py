@@ -115,6 +115,16 @@ class MemoryManager:
         return manager
 
     @property
+    def config(self) -> MemoryConfig:
+        """The settings it was made with; changing them changes nothing that is built."""
+        return self._config
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    @property
     def relevance_threshold(self) -> float:
         """Cosine in [-1, 1] that admits a memory: the setting, else the embedder's own, else 0.3.
 

@@ -89,6 +89,16 @@ class SyncMemoryManager:
         return self._manager
 
     @property
+    def config(self) -> MemoryConfig:
+        """See `MemoryManager.config`."""
+        return self._manager.config
+
+    @property
+    def closed(self) -> bool:
+        """See `MemoryManager.closed`."""
+        return self._manager.closed
+
+    @property
     def relevance_threshold(self) -> float:
         """See `MemoryManager.relevance_threshold`."""
         return self._manager.relevance_threshold

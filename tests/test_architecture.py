@@ -35,6 +35,7 @@ PURE = {
     "_turns",
     "_updates",
     "_validation",
+    "_vector_rows",
     "_vocabulary",
     "_wordpieces",
 }
