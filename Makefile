@@ -44,12 +44,17 @@ test: $(VENV)/.dev ## Run the tests (pytest)
 	@$(python) -m pytest
 
 .PHONY: oldest
-oldest: ## Test the adapters with the oldest frameworks they work with, in an environment of their own
-	@$(MAKE) --no-print-directory with-oldest VENV=$(VENV)-oldest
+oldest: ## Test the adapters with the oldest frameworks they work with, in environments of their own
+	@$(MAKE) --no-print-directory with-oldest-langchain VENV=$(VENV)-oldest-langchain
+	@$(MAKE) --no-print-directory with-oldest-llamaindex VENV=$(VENV)-oldest-llamaindex
 
-.PHONY: with-oldest
-with-oldest: $(VENV)/.oldest
-	@$(python) -m pytest $(wildcard tests/test_langchain_*.py tests/test_llamaindex_*.py tests/test_frameworks_together.py)
+.PHONY: with-oldest-langchain
+with-oldest-langchain: $(VENV)/.oldest-langchain
+	@$(python) -m pytest $(wildcard tests/test_langchain_*.py)
+
+.PHONY: with-oldest-llamaindex
+with-oldest-llamaindex: $(VENV)/.oldest-llamaindex
+	@$(python) -m pytest $(wildcard tests/test_llamaindex_*.py) tests/test_frameworks_together.py
 
 .PHONY: models
 models: ## Test the embedders with real models, in an environment of their own
@@ -102,8 +107,8 @@ $(VENV)/.models: $(VENV)/.dev
 	@$(pip) install --group models
 	@touch $@
 
-$(VENV)/.oldest: $(VENV)/.package
-	@$(pip) install --group oldest
+$(VENV)/.oldest-%: $(VENV)/.package
+	@$(pip) install --group oldest-$*
 	@touch $@
 
 $(VENV)/.table: $(VENV)/.package scripts/static_table/requirements.txt

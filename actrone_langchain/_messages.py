@@ -94,7 +94,7 @@ def records_of(messages: Sequence[BaseMessage], session_id: str, turns: Sequence
     records = []
     for message in messages:
         calls.update(_calls([message]))
-        read_there = message.id is not None and message.id in known and not isinstance(message, RemoveMessage)
+        read_there = bool(message.id) and message.id in known and not isinstance(message, RemoveMessage)
         if not (read_there or is_placeholder(message)):
             records.append(_record(message, session_id, calls))
     return records

@@ -162,7 +162,7 @@ def _beside(
     """What the context adds to the messages of a run, none of which is told twice."""
     here = {record_id(message) for message in messages}
     before = {record_id(message) for message in messages[: _newest_user_message(messages)]}
-    carried = not before.isdisjoint(record_ids(turns))
+    carried = not before.isdisjoint(record_ids(turns)) or any(map(_is_summary, messages))
     earlier = [] if carried else [turn for turn in context.recent_turns if here.isdisjoint(record_ids([turn]))]
     news = [
         entry

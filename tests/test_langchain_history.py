@@ -472,6 +472,7 @@ def test_importing_and_making_a_history_warns_of_nothing() -> None:
         "import asyncio, actrone_memory, actrone_langchain as l, sys\n"
         "memory = asyncio.run(actrone_memory.MemoryManager.create())\n"
         "l.ActroneChatMessageHistory(memory, 'a', 's').add_user_message('x'), l.session_history(memory, 'a')('s')\n"
+        "asyncio.run(memory.close())\n"
         "assert 'langchain' not in sys.modules"
     )
     assert (done.returncode, done.stderr) == (0, "")

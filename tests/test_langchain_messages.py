@@ -279,9 +279,9 @@ async def test_an_id_that_no_store_holds_still_counts_once(memory: MemoryManager
 
 @pytest.mark.parametrize("no_id", [None, ""])
 async def test_equal_texts_without_an_id_are_two_messages(memory: MemoryManager, no_id: str | None) -> None:
-    assert (
-        len(await back(memory, HumanMessage(content="again", id=no_id), HumanMessage(content="again", id=no_id))) == 2
-    )
+    await back(memory, HumanMessage(content="again", id=no_id))
+    again = [HumanMessage(content="again", id=no_id), calls("c"), ToolMessage(content="found", tool_call_id="c")]
+    assert len(await back(memory, *again)) == 4
 
 
 async def test_what_was_read_and_is_written_again_is_not_doubled(memory: MemoryManager) -> None:
@@ -466,6 +466,13 @@ async def test_call_ids_that_are_used_again_keep_their_own_results(memory: Memor
         ToolMessage(content="second", tool_call_id="0"),
     ]
     assert await back(memory, *conversation) == conversation
+
+
+async def test_a_result_belongs_to_the_latest_call_of_its_id(memory: MemoryManager) -> None:
+    first, second, result = calls("0"), calls("0", days=2), ToolMessage(content="r", tool_call_id="0")
+    returned = await back(memory, first, second, result)
+    assert_valid(returned)
+    assert [returned[0], *returned[2:]] == [first, second, result]
 
 
 async def test_a_second_result_of_one_call_is_kept(memory: MemoryManager) -> None:

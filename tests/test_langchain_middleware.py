@@ -19,6 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, Remove
 from langchain_core.tools import tool
 from langchain_scripts import ScriptedModel, StreamingModel, assert_valid, calls, echo
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 from pydantic import BaseModel
 
@@ -157,7 +158,10 @@ async def test_streaming_stores_the_same(memory: MemoryManager) -> None:
     assert contents(await stored(memory, "t")) == ["hello", "re: hello", "again", "re: again"]
 
 
-async def test_after_a_crash_in_a_tool_the_call_is_known_and_the_talk_goes_on(memory: MemoryManager) -> None:
+@pytest.mark.parametrize("sync", [True, False], ids=["plain", "async"])
+async def test_after_a_crash_in_a_tool_the_call_is_known_and_the_talk_goes_on(
+    memory: MemoryManager, sync: bool
+) -> None:
     @tool
     def explode(q: str) -> str:
         """Explode."""
@@ -167,7 +171,7 @@ async def test_after_a_crash_in_a_tool_the_call_is_known_and_the_talk_goes_on(me
     middleware = ActroneMemoryMiddleware(memory, agent_id="a")
     agent = create_agent(model := ScriptedModel(script=script), tools=[explode], middleware=[middleware])
     with pytest.raises(SystemError):
-        await agent.ainvoke(asking("light it"), thread("t"))
+        agent.invoke(asking("light it"), thread("t")) if sync else await agent.ainvoke(asking("light it"), thread("t"))
     restarted = create_agent(model, tools=[explode], middleware=[ActroneMemoryMiddleware(memory, agent_id="a")])
     await restarted.ainvoke(asking("are you there?"), thread("t"))
     light, call, placeholder, there = model.asked[-1]
@@ -253,18 +257,42 @@ async def test_two_users_in_one_process_are_not_mixed_in_fifty_parallel_runs(mem
 
 
 @since_1_1
-async def test_summarising_removes_messages_from_the_state_and_none_from_memory(memory: MemoryManager) -> None:
+@pytest.mark.parametrize("memory_first", [True, False])
+async def test_summarising_removes_messages_from_the_state_and_none_from_memory(
+    memory: MemoryManager, memory_first: bool
+) -> None:
     summariser = SummarizationMiddleware(
         ScriptedModel(script=lambda messages: AIMessage(content="SUMMARY")),
         trigger=("messages", 6),
-        keep=("messages", 2),
+        keep=("messages", 1),
     )
-    agent = agent_with(memory, model := ScriptedModel(), summariser, checkpointer=InMemorySaver())
+    middleware = [ActroneMemoryMiddleware(memory, agent_id="a"), summariser]
+    model = ScriptedModel()
+    agent = create_agent(
+        model, middleware=middleware if memory_first else middleware[::-1], checkpointer=InMemorySaver()
+    )
     questions = [f"question {i}" for i in range(8)]
     for question in questions:
         await agent.ainvoke(asking(question), thread("t"))
     assert any("SUMMARY" in text for text in contents(model.asked[-1]))
-    assert len(without_system(model.asked[-1])) <= 7
+    assert len(without_system(model.asked[-1])) <= 6
+    assert contents(await stored(memory, "t")) == [line for q in questions for line in (q, f"re: {q}")]
+
+
+async def test_a_text_that_takes_the_place_of_earlier_messages_is_not_stored(memory: MemoryManager) -> None:
+    @before_model
+    def shorten(state: Any, runtime: Any) -> dict[str, Any] | None:
+        if len(state["messages"]) < 5:
+            return None
+        return {
+            "messages": [RemoveMessage(REMOVE_ALL_MESSAGES), HumanMessage("So far: talk."), *state["messages"][-3:]]
+        }
+
+    agent = agent_with(memory, model := ScriptedModel(), shorten, checkpointer=InMemorySaver())
+    questions = [f"question {i}" for i in range(6)]
+    for question in questions:
+        await agent.ainvoke(asking(question), thread("t"))
+    assert without_system(model.asked[-1])[0] == "So far: talk."
     assert contents(await stored(memory, "t")) == [line for q in questions for line in (q, f"re: {q}")]
 
 
