@@ -19,14 +19,15 @@ local function now_us()
 end
 
 local function read_log(key)
-  local value = redis.call('HMGET', key, 'next', 'first', 'turns', 'oldest', 'archived', 'erased', 'hold', 'touched')
+  local value = redis.call('HMGET', key, 'next', 'first', 'turns', 'oldest', 'archived', 'erased', 'hold', 'touched',
+    'created', 'active')
   if not value[1] then
     return nil
   end
   return {
     key = key, next = tonumber(value[1]), first = tonumber(value[2]), turns = tonumber(value[3]),
     oldest = tonumber(value[4]), archived = tonumber(value[5]), erased = tonumber(value[6]), hold = value[7] == '1',
-    touched = tonumber(value[8]),
+    touched = tonumber(value[8]), created = value[9], active = value[10],
   }
 end
 
@@ -81,7 +82,7 @@ end
 local function write_log(log)
   redis.call('HSET', log.key, 'next', digits(log.next), 'first', digits(log.first), 'turns', digits(log.turns),
     'oldest', digits(log.oldest), 'archived', digits(log.archived), 'erased', digits(log.erased),
-    'hold', log.hold and '1' or '0', 'touched', digits(log.touched))
+    'hold', log.hold and '1' or '0', 'touched', digits(log.touched), 'created', log.created, 'active', log.active)
 end
 
 -- The index lives as long as the last of its sessions.
@@ -118,8 +119,6 @@ local steps = {}
 function steps.append(keys, argv)
   local name, max_turns, backlog, ttl, remembered, hold = unpack(argv, 2, 7)
   local log, seen = read_log(keys[1]) or new_log(keys[1], keys[2]), keys[2]
-  local span = redis.call('HMGET', keys[1], 'created', 'active')
-  local created, active = span[1], span[2]
   for i = 8, #argv, 4 do
     local id, continues, time, document = unpack(argv, i, i + 3)
     if not redis.call('ZSCORE', seen, id) then
@@ -130,12 +129,11 @@ function steps.append(keys, argv)
       end
       redis.call('ZADD', seen, digits(log.next), id)
       log.next = log.next + 1
-      created = (not created or time < created) and time or created
-      active = (not active or time > active) and time or active
+      log.created = (not log.created or time < log.created) and time or log.created
+      log.active = (not log.active or time > log.active) and time or log.active
     end
   end
   log.hold, log.touched = hold == '1', math.floor(now_us() / 1000)
-  redis.call('HSET', log.key, 'created', created, 'active', active)
   redis.call('ZREMRANGEBYRANK', seen, 0, -math.max(tonumber(remembered), log.next - log.first) - 1)
   local lost = trim(log, tonumber(max_turns), tonumber(backlog))
   write_log(log)
