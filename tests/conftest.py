@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from redis_servers import Server, running
 
 from actrone_memory import MemoryConfig, MemoryManager
+
+if TYPE_CHECKING:
+    from redis_servers import Server
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's client is imported: no test downloads anything
 
@@ -31,6 +34,8 @@ async def memory() -> AsyncIterator[MemoryManager]:
 
 @pytest.fixture(scope="session", params=["redis", "valkey"])
 def _running_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    from redis_servers import running  # only where its tests run must redis be installed
+
     with running(request.param, tmp_path_factory.mktemp(request.param)) as server:
         yield server
 

@@ -497,3 +497,39 @@ async def test_rubbish_is_neither_cached_nor_taken_from_the_cache(server: Server
     await memory.inject_memory("a", "Tests run with Vitest.")
     assert len(embedder.embedded) == 2
     await memory.close()
+
+
+# --- the operators' page ----------------------------------------------------------------------------------------------
+
+
+async def test_the_user_of_the_operators_page_may_do_all_that_is_needed(server: Server) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "production.md").read_text("utf-8")
+    (line,) = [line for line in page.splitlines() if line.startswith("ACL SETUSER")]
+    rules = line.split()
+    with server.client() as client:
+        if server.kind == "redis":  # the oldest one knows no CLIENT SETINFO, and none of its clients needs it
+            rules.remove("+client|setinfo")
+        client.execute_command(*rules)
+    try:
+        url = server.url.replace("redis://", "redis://actrone:a-long-password@")
+        config = MemoryConfig(backend="redis_qdrant", redis_url=url, strict_background_errors=True)
+        memory = await MemoryManager.create(config, l2=InMemoryStore(), embedder=Counting())
+        await memory.store_turn("a", "s", "hello", "hi")
+        await memory.inject_memory("a", "Tests run with Vitest.")
+        await memory.drain()
+        assert len((await memory.retrieve_context("a", "s", "tests", 800)).recent_turns) == 1
+        store = RedisStore(url, 1)
+        for number in range(3):
+            await store.append_turns("b", "s", [said(str(number))], hold=number == 0)
+        await store.mark_erased("b")
+        assert await store.try_acquire_summary_lock("b", "s", 10)
+        assert not await store.try_acquire_summary_lock("b", "s", 0)
+        assert len(await store.list_sessions("b")) == 1
+        await store.clear_session("b", "s")
+        await store.close()
+        await memory.erase_agent_memories("a", all_sessions=True)
+        await memory.close()
+        assert server.key_names() == []
+    finally:
+        with server.client() as client:
+            client.execute_command("ACL", "DELUSER", "actrone")
