@@ -145,6 +145,12 @@ SIGNATURES: dict[str, tuple[str, str] | str] = {
     "create_memory_manager": ("config=None", ""),
     "InMemoryStore": ("max_turns=50, *, relevance_weight=0.7, recency_weight=0.3", ""),
     **{f"InMemoryStore.{name}": row for name, row in (L1_METHODS | L2_METHODS).items()},
+    "RedisStore": (
+        "url='redis://localhost:6379', max_turns=50, *, client=None, session_ttl_seconds=86400, "
+        "embedding_cache_ttl_seconds=604800, max_connections=10, socket_timeout=5.0, socket_connect_timeout=5.0",
+        "",
+    ),
+    **{f"RedisStore.{name}": row for name, row in L1_METHODS.items()},
     **{f"L1Store.{name}": row for name, row in L1_METHODS.items()},
     **{f"L2Store.{name}": row for name, row in L2_METHODS.items()},
     "FactExtractor.extract": ("self, text", ""),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,9 +26,13 @@ from actrone_memory import (
     StoreConnectionError,
     Turn,
     VectorCache,
+    _session_log,
 )
 from actrone_memory._session_log import BACKLOG_TURNS
 from actrone_memory.embedders.cache import CachedEmbedder
+from actrone_memory.stores import redis as redis_module
+
+Both = InMemoryStore | RedisStore
 
 LONG_AGO = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -238,6 +243,61 @@ async def test_a_lock_of_no_time_is_everybodys(store: RedisStore) -> None:
     assert await store.try_acquire_summary_lock("a", "s", 0)
     assert await store.try_acquire_summary_lock("a", "s", 2**70)
     assert not await store.try_acquire_summary_lock("a", "s", 0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_any_course_of_calls_ends_as_in_the_store_of_this_process(
+    server: Server, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (_session_log, redis_module):
+        monkeypatch.setattr(module, "BACKLOG_TURNS", 4)
+        monkeypatch.setattr(module, "REMEMBERED_RECORD_IDS", 12)
+    chance = random.Random(seed)
+    here, there = InMemoryStore(3), RedisStore(server.url, 3)
+    for _ in range(150):
+        call = any_call(chance)
+        await call(here)
+        await call(there)
+        for name in ("s", "t"):
+            assert await state(here, name) == await state(there, name)
+        listed = [{m.session_id: m for m in await store.list_sessions("a")} for store in (here, there)]
+        assert listed[0] == listed[1]
+    await there.close()
+
+
+def any_call(chance: random.Random) -> Callable[[Both], Awaitable[None]]:
+    """A call that changes a session, the same for both stores."""
+    session, most = chance.choice(["s", "t"]), chance.randint(1, 5)
+    hold = chance.random() < 0.7
+    turns = [
+        said(str(chance.random()), session, id=f"id {chance.randrange(60)}", continues=chance.random() < 0.4)
+        for _ in range(chance.randint(1, 6))
+    ]
+
+    async def archive(store: Both) -> None:
+        await store.mark_archived("a", session, (await store.unarchived("a", session))[:most])
+
+    async def archive_again(store: Both) -> None:
+        await store.mark_archived("a", session, (await store.get_recent_turns("a", session))[:1])
+
+    calls: list[Callable[[Both], Awaitable[None]]] = [
+        lambda store: store.append_turns("a", session, turns, hold=hold),
+        archive,
+        archive_again,
+        lambda store: store.mark_erased("a"),
+        lambda store: store.clear_session("a", session),
+    ]
+    return chance.choices(calls, [60, 25, 5, 4, 3])[0]
+
+
+async def state(store: Both, session: str) -> object:
+    def shape(turns: list[Turn]) -> list[list[tuple[str, str]]]:
+        return [[(record.id, record.user_message) for record in turn.records] for turn in turns]
+
+    recent, waiting = await store.get_recent_turns("a", session), await store.unarchived("a", session)
+    numbers = [record.sequence or 0 for turn in (waiting or recent) for record in turn.records]
+    gapless = numbers == list(range(numbers[0], numbers[0] + len(numbers))) if numbers else True
+    return shape(recent), shape(waiting), gapless, await store.get_session_metadata("a", session)
 
 
 # --- times to live ----------------------------------------------------------------------------------------------------
