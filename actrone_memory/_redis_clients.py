@@ -50,6 +50,7 @@ ADVICE = {
     "OOM": _FULL,
     "READONLY": _REPLICA,
     "LOADING": _LOADING,
+    "SSL": "Its certificate is not trusted: name the authority with redis_url=rediss://...?ssl_ca_certs=/path/to/ca.pem.",
     "MISCONF": "It cannot save to its disk and takes no writes: its log says why.",
     "CLUSTERDOWN": _DOWN,
     "WRONGTYPE": "A key that begins with actrone: is another application's: give each a database of its own.",

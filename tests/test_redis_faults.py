@@ -6,12 +6,15 @@ import asyncio
 import logging
 import random
 import re
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 import time
 import traceback
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -382,6 +385,51 @@ async def test_what_a_server_says_instead_of_an_answer_is_told_with_advice(answe
         with within(0.5), pytest.raises(StoreConnectionError, match=advice):
             await store.append_turn("a", "s", said("0"))
         await store.close()
+
+
+# --- encrypted --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def encrypted(server: Server, tmp_path: Path) -> AsyncIterator[int]:
+    """The port of a TLS front of the server; its certificate is ``cert.pem``."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl to make a certificate with")
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names, *files]
+    await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers, requests = await asyncio.open_connection("127.0.0.1", server.port)
+        await asyncio.gather(pump(reader, requests), pump(answers, writer))
+
+    async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await source.read(65_536):
+                sink.write(data)
+                await sink.drain()
+        sink.close()
+
+    front = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    yield front.sockets[0].getsockname()[1]
+    front.close()
+    await front.wait_closed()
+    await asyncio.sleep(0.05)
+
+
+async def test_an_encrypted_connection_is_made_to_whom_is_trusted_alone(encrypted: int, tmp_path: Path) -> None:
+    trusting = quick(f"rediss://localhost:{encrypted}?ssl_ca_certs={tmp_path / 'cert.pem'}")
+    await trusting.append_turn("a", "s", said("hush"))
+    assert await kept(trusting) == ["hush"]
+    await trusting.close()
+    wary = quick(f"rediss://localhost:{encrypted}")
+    with within(0.5), pytest.raises(StoreConnectionError, match="certificate is not trusted"):
+        await kept(wary)
+    await wary.close()
 
 
 # --- the manager ------------------------------------------------------------------------------------------------------
