@@ -194,7 +194,8 @@ class RedisClients:
                 del self._open[ended]
             self._home = self._home or weakref.ref(loop)
             client, ours = self._driver.client(at_home=self._home() is loop)
-            opened = _Open(client, self._most, ours=ours, failures=self._driver.failures)
+            most = self._most if ours else min(self._most, self._driver.places(client))
+            opened = _Open(client, most, ours=ours, failures=self._driver.failures)
             lifetime = _lifetime(weakref.ref(self), loop, opened)
             self._open[loop] = opened, lifetime
         await anext(lifetime, None)  # from here on the loop ends it when it ends itself
@@ -262,7 +263,7 @@ class _Driver:
     def is_answer_of_another_node(self, error: Exception) -> bool:
         """Whether the server is not, or no longer, the one to ask; what it said of a cluster is remembered."""
         if self._has_moved(error):
-            if self._given is not None:
+            if isinstance(self._given, self._redis):
                 raise ConfigurationError(
                     "The Redis client that was handed in talks to a cluster: hand in a redis.asyncio.RedisCluster."
                 ) from error
@@ -283,6 +284,11 @@ class _Driver:
         if self._clustered:
             return self._cluster.from_url(self._url, **self._options), True
         return self._redis.from_pool(self._pool()), True
+
+    def places(self, client: Any) -> int:
+        """How many calls a client that was handed in takes at once; one more may be an error instead of a wait."""
+        holder = client.connection_pool if isinstance(client, self._redis) else client.nodes_manager
+        return int(getattr(holder, "max_connections", None) or holder.connection_kwargs["max_connections"])
 
     def _pool(self) -> Any:
         return self._connection.ConnectionPool.from_url(self._url, **self._options)

@@ -275,12 +275,13 @@ def test_a_client_that_was_handed_in_before_any_loop_serves_the_first(server: Se
     store = RedisStore(client=client)
 
     async def first() -> None:
-        await asyncio.gather(*(store.append_turn("a", "s", said(str(i))) for i in range(5)))
+        await asyncio.gather(*(store.append_turn("a", "s", said(str(i))) for i in range(50)))
+        assert server.connections() == 1
         await client.aclose()
 
     asyncio.run(first())
     turns = asyncio.run(store.get_recent_turns("a", "s"))
-    assert len(turns) == 5
+    assert len(turns) == 50
     asyncio.run(store.close())
     wait_until(lambda: server.connections() == 0)
 
