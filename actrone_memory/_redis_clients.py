@@ -50,12 +50,12 @@ ADVICE = {
     "OOM": _FULL,
     "READONLY": _REPLICA,
     "LOADING": _LOADING,
-    "SSL": "Its certificate is not trusted: name the authority with redis_url=rediss://...?ssl_ca_certs=/path/to/ca.pem.",
+    "SSLCertVerificationError": "Its certificate is not trusted: name the authority with redis_url=rediss://...?ssl_ca_certs=/path/to/ca.pem.",
     "MISCONF": "It cannot save to its disk and takes no writes: its log says why.",
     "CLUSTERDOWN": _DOWN,
     "WRONGTYPE": "A key that begins with actrone: is another application's: give each a database of its own.",
 }
-"""What to do, by the class of the error, or by the word for it that Redis put into the text."""
+"""What to do, by the class of the error or of what caused it, or by the word for it that Redis put into the text."""
 
 UNREACHABLE = "Check that it runs and can be reached; the cause is in `.cause`."
 
@@ -210,7 +210,8 @@ class RedisClients:
                 del self._open[loop]
 
     def _error(self, cause: BaseException) -> StoreConnectionError:
-        words = [type(cause).__name__, *re.findall(r"\b[A-Z]{3,}\b", str(cause))]
+        classes = [type(cause).__name__, type(cause.__context__).__name__]
+        words = [*classes, *re.findall(r"\b[A-Z]{3,}\b", str(cause))]
         advice = next((ADVICE[word] for word in words if word in ADVICE), UNREACHABLE)
         return StoreConnectionError(self._store, cause, advice=advice)
 
