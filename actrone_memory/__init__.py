@@ -41,6 +41,7 @@ from actrone_memory.protocols import (
     TurnBatches,
 )
 from actrone_memory.stores.in_memory import InMemoryStore
+from actrone_memory.stores.sqlite import SQLiteStore
 from actrone_memory.sync import SyncMemoryManager
 
 __version__ = "0.1.0"
@@ -75,6 +76,7 @@ __all__ = [
     "PagedSearch",
     "Reranker",
     "RetrievedContext",
+    "SQLiteStore",
     "SessionListing",
     "SessionMetadata",
     "SessionTurns",

@@ -16,6 +16,20 @@ BACKLOG_TURNS = 1_000
 """Turns a session holds beyond its window while the archive is away; beyond that the oldest are given up."""
 
 
+def turns_given_up(starts: Sequence[int], max_turns: int, archived: int | None) -> int:
+    """How many of the oldest turns leave the window; ``archived`` is the mark that they wait for, None: they do not.
+
+    ``starts`` are the numbers at which whole turns begin.
+    """
+    given_up = 0
+    while len(starts) - given_up > max_turns:
+        waiting = archived is not None and archived < starts[given_up + 1] - 1
+        if waiting and len(starts) - given_up <= max_turns + BACKLOG_TURNS:
+            break
+        given_up += 1
+    return given_up
+
+
 @dataclass(slots=True)
 class SessionLog:
     """Records of one session as JSON, numbered without gaps; ``starts`` are the numbers at which whole turns begin."""
@@ -48,12 +62,9 @@ class SessionLog:
 
     def trim(self, max_turns: int) -> None:
         """Give up turns beyond the window, those that wait for the archive only when the backlog is full."""
-        while len(self.starts) > max_turns:
-            end = self.starts[1]
-            waiting = self.hold and self.archived < end - 1
-            if waiting and len(self.starts) <= max_turns + BACKLOG_TURNS:
-                return
-            for _ in range(end - self.starts.popleft()):
+        for _ in range(turns_given_up(self.starts, max_turns, self.archived if self.hold else None)):
+            start = self.starts.popleft()
+            for _ in range(self.starts[0] - start):
                 self.documents.popleft()
 
     def last_turns(self, n: int) -> list[bytes]:

@@ -32,6 +32,9 @@ and an answer with its question, also when they are a turn apart."""
 SMALLEST_REBUILD = 64
 """Dead rows that are worth a rebuild, once they outnumber the living."""
 
+UNIT_ERROR = 4e-7
+"""How far the squared length of a 32-bit unit vector may be off."""
+
 KINDS: tuple[ContentType, ...] = get_args(ContentType)
 _SPEAKER = re.compile(r"^(?:User|Assistant|Tool): ", re.MULTILINE)
 
@@ -76,16 +79,27 @@ class Prepared(NamedTuple):
 
 def prepare(entry: MemoryEntry) -> Prepared:
     """Serialise and analyse ``entry``; without an embedding the vector is empty and counts as zero."""
-    return Prepared(entry, _serialise(entry), unit_vector(entry.embedding or []), _terms(entry))
+    return prepared(entry, document_of(entry), unit_vector(entry.embedding or []))
 
 
-def _serialise(entry: MemoryEntry) -> bytes:
+def prepared(entry: MemoryEntry, document: bytes, vector: NDArray[np.float32]) -> Prepared:
+    """``entry`` with its stored ``document`` and unit vector, analysed."""
+    return Prepared(entry, document, vector, _terms(entry))
+
+
+def document_of(entry: MemoryEntry) -> bytes:
+    """``entry`` as JSON, without its vector and scores; `read_entry` reads it."""
     return entry.model_dump_json(exclude={"embedding", "score", "score_parts"}, exclude_defaults=True).encode()
 
 
 def unit_vector(vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float32]:
-    """``vector`` at length 1; a zero vector stays zero."""
-    return unit(np.asarray(vector, dtype=np.float64)).astype(np.float32)
+    """``vector`` at length 1; a zero vector stays zero, and what this returned comes back as it is."""
+    given = np.asarray(vector, dtype=np.float64)
+    if np.abs(given).max(initial=0.0) <= 1 and abs(float(given @ given) - 1) <= UNIT_ERROR:
+        rounded = given.astype(np.float32)
+        if (rounded == given).all():
+            return rounded
+    return unit(given).astype(np.float32)
 
 
 def _terms(entry: MemoryEntry) -> dict[str, float]:
@@ -267,7 +281,7 @@ class Shelf:
             sequence, row = session[place]
             vector = self._vector_rows()[row].copy()
             entry = self._bury(row)
-            session[place] = sequence, self._add_row(Prepared(entry, _serialise(entry), vector, _terms(entry)))
+            session[place] = sequence, self._add_row(Prepared(entry, document_of(entry), vector, _terms(entry)))
         for place in places:
             self._add_context(session, place)
 

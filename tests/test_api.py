@@ -143,6 +143,11 @@ SIGNATURES: dict[str, tuple[str, str] | str] = {
     "create_memory_manager": ("config=None", ""),
     "InMemoryStore": ("max_turns=50, *, relevance_weight=0.7, recency_weight=0.3", ""),
     **{f"InMemoryStore.{name}": row for name, row in (L1_METHODS | L2_METHODS).items()},
+    "SQLiteStore": (
+        "path=None, max_turns=50, *, relevance_weight=0.7, recency_weight=0.3, session_ttl_seconds=None",
+        "",
+    ),
+    **{f"SQLiteStore.{name}": row for name, row in (L1_METHODS | L2_METHODS).items()},
     **{f"L1Store.{name}": row for name, row in L1_METHODS.items()},
     **{f"L2Store.{name}": row for name, row in L2_METHODS.items()},
     "FactExtractor.extract": ("self, text", ""),
@@ -163,13 +168,14 @@ SIGNATURES: dict[str, tuple[str, str] | str] = {
     "ConfigurationError": ("message, details=None", "code"),
     "EmbeddingError": ("message, details=None", ""),
     "MemoryNotFoundError": ("memory_id", ""),
-    "StoreConnectionError": ("store, cause, details=None", ""),
+    "StoreConnectionError": ("store, cause, details=None", "advice"),
     "TokenBudgetError": ("message, details=None", ""),
     "ValidationError": ("field, message", ""),
 }
 
 SETTINGS: dict[str, object] = {
     "backend": "memory",
+    "sqlite_path": None,
     "redis_url": "redis://localhost:6379",
     "qdrant_url": "http://localhost:6333",
     "qdrant_api_key": None,
@@ -211,7 +217,7 @@ SETTINGS: dict[str, object] = {
     "budget_fraction_current_turn": 0.1,
 }
 CHOICES = {
-    "backend": {"memory", "redis_qdrant"},
+    "backend": {"memory", "sqlite", "redis_qdrant"},
     "embedding_provider": {"openai", "local", "static", "hashing"},
     "token_counter": {"heuristic", "tiktoken"},
 }

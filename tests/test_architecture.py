@@ -32,6 +32,7 @@ PURE = {
     "_shelf",
     "_similarity",
     "_statements",
+    "_store_calls",
     "_turns",
     "_updates",
     "_validation",
@@ -41,6 +42,7 @@ PURE = {
 TEXT = {"context", "extraction"}
 INDEX = {"_index"}
 MODEL = {"_model_embedder"}
+FILE = {"_sqlite_file"}
 PARTS = {"embedders", "stores"}
 MACHINERY = {
     "_archive",
@@ -57,7 +59,7 @@ LAYERS: list[set[str]] = [
     BOTTOM,
     SEAMS,
     PURE,
-    TEXT | INDEX | MODEL,
+    TEXT | INDEX | MODEL | FILE,
     PARTS,
     MACHINERY,
     {"manager"},
@@ -185,9 +187,14 @@ def test_the_index_imports_only_pure_modules_and_what_is_below(module: str) -> N
     assert {room(target) for target in own_imports(module)} <= PURE | SEAMS | BOTTOM
 
 
+@pytest.mark.parametrize("module", engine_modules(FILE))
+def test_the_file_knows_no_store_and_no_index(module: str) -> None:
+    assert {room(target) for target in own_imports(module)} <= BOTTOM
+
+
 @pytest.mark.parametrize("module", engine_modules(PARTS))
 def test_a_store_or_embedder_sees_neither_the_manager_nor_another_part(module: str) -> None:
-    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL
+    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | FILE
 
 
 def test_the_manager_is_imported_by_the_sync_manager_and_the_package_alone() -> None:
