@@ -216,7 +216,8 @@ class Shelf:
             self._unnumbered[entry.session_id].discard(row)
         elif self.talk and entry.sequence is not None:
             session = self._sessions[entry.session_id]
-            place = bisect.bisect_left(session, (entry.sequence, row))
+            # Among turns of one number the rows are in no order: a refresh gives a turn a new row in its old place.
+            place = session.index((entry.sequence, row), bisect.bisect_left(session, (entry.sequence, -1)))
             del session[place]
             self._refresh(session, _around(session, place))
         self._rebuild_if_mostly_dead()
