@@ -47,6 +47,8 @@ LARGEST_WAL_BYTES = 4 * 1024 * 1024
 LARGEST_CHECKED_BYTES = 4 * 1024 * 1024
 """Files up to this size are looked through for damage when they are opened: some 10 ms."""
 
+LOOKS_FOR_DAMAGE = 3
+
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
 
@@ -158,7 +160,7 @@ class SQLiteFile:
                 result = work(connection)
             if wipe or self._wipe_is_due:
                 self._wipe(connection)
-            elif self._wal_bytes() > LARGEST_WAL_BYTES:
+            elif _size(f"{self.path}-wal") > LARGEST_WAL_BYTES:
                 self._checkpoint(connection)
         return result
 
@@ -185,12 +187,6 @@ class SQLiteFile:
         """
         with _transaction(connection, "IMMEDIATE"), self._connection() as other:
             other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-    def _wal_bytes(self) -> int:
-        try:
-            return os.stat(f"{self.path}-wal").st_size  # noqa: PTH116 - asked after every write: a Path costs more
-        except OSError:
-            return 0
 
     # --- connections ----------------------------------------------------------------------------------------------
 
@@ -306,21 +302,31 @@ class SQLiteFile:
 
     def _refuse_damage(self) -> None:
         """A look that cannot write, so that a damaged file stays as it is for whoever wants to save it."""
-        journal = Path(f"{self.path}-journal")
-        if journal.exists() or not self.path.exists() or not 0 < self.path.stat().st_size <= LARGEST_CHECKED_BYTES:
-            return
+        finding = self._finding()
+        for _ in range(LOOKS_FOR_DAMAGE - 1):
+            if finding is None:
+                return
+            time.sleep(0.05)  # a process that makes the file right now looks like damage too
+            finding = self._finding()
+        if finding is not None:
+            raise self._damaged(finding)
+
+    def _finding(self) -> str | None:
+        """What is damaged; None also for a file too large to be looked through, and for one that is being changed."""
+        if Path(f"{self.path}-journal").exists() or not 0 < _size(self.path) <= LARGEST_CHECKED_BYTES:
+            return None
+        # Without a log there is nothing to lock, and locking would leave files of its own there.
+        mode = "ro" if Path(f"{self.path}-wal").exists() else "ro&immutable=1"
         try:
-            connection = sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, timeout=WAIT_SECONDS)
+            connection = sqlite3.connect(f"{self.path.as_uri()}?mode={mode}", uri=True, timeout=WAIT_SECONDS)
             try:
                 ((verdict,), *_) = connection.execute("PRAGMA quick_check(1)").fetchall()
             finally:
                 connection.close()
         except sqlite3.Error as error:
-            if _primary(error) in _CORRUPT:
-                raise self._damaged(str(error)) from error
-            return  # opening it for writing says what is wrong
-        if verdict != "ok":
-            raise self._damaged(verdict)
+            # Of other failures the opening for writing says what they are.
+            return str(error) if _primary(error) in _CORRUPT else None
+        return None if verdict == "ok" else str(verdict)
 
     def _make_tables(self) -> None:
         connection = _connect(self.path, WAIT_SECONDS)
@@ -420,6 +426,14 @@ def _connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
     return sqlite3.connect(
         f"{path.as_uri()}?mode=rw", uri=True, timeout=wait_seconds, isolation_level=None, check_same_thread=False
     )
+
+
+def _size(path: str | Path) -> int:
+    """In bytes; 0 for no file."""
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 - asked after every write: a Path costs more
+    except OSError:
+        return 0
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -182,8 +182,7 @@ class SQLiteStore:
         session_ttl_seconds: float | None = None,
     ) -> None:
         check_settings(max_turns, relevance_weight, recency_weight)
-        if session_ttl_seconds is not None and not session_ttl_seconds > 0:
-            raise ConfigurationError(f"session_ttl_seconds must be positive, is {session_ttl_seconds}")
+        _check_ttl(session_ttl_seconds)
         self._file = SQLiteFile(_checked_path(path), SCHEMA, type(self).__name__)
         self._max_turns = max_turns
         self._weights = Weights(relevance_weight, recency_weight)
@@ -675,7 +674,7 @@ _SESSION = (
 
 
 def _session_of(row: Sequence[Any]) -> _Session:
-    return _Session(*row[:6], created_at=_time(row[6]), last_active=_time(row[7]), written_at=row[8])
+    return _Session._make((*row[:6], _time(row[6]), _time(row[7]), row[8]))
 
 
 def _time(text: str | None) -> datetime | None:
@@ -829,6 +828,13 @@ def _take_out_deleted(connection: sqlite3.Connection, agent_id: str, held: _Held
         held.index, held.changes = AgentIndex(), 0  # quicker to read what is left
     for memory_id in gone if held.changes else ():
         held.index.remove(memory_id)
+
+
+def _check_ttl(seconds: object) -> None:
+    if seconds is None:
+        return
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise ConfigurationError(f"session_ttl_seconds must be a positive number, is {_validation.shown(seconds)}")
 
 
 def _checked_path(path: object) -> Path:
