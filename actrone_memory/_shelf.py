@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import bisect
 import re
+import unicodedata
+import zlib
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
 CONTEXT = {-1: 0.5, -2: 0.25, 1: 0.4}
 """Share of the words of the turns around it, by distance, in the words of a turn: a question is found with its answer
 and an answer with its question, also when they are a turn apart."""
+
+TERMS_RECIPE = 1
+"""To be raised when the same entry would get other terms: a file keeps the terms of its entries."""
 
 SMALLEST_REBUILD = 64
 """Dead rows that are worth a rebuild, once they outnumber the living."""
@@ -79,12 +86,7 @@ class Prepared(NamedTuple):
 
 def prepare(entry: MemoryEntry) -> Prepared:
     """Serialise and analyse ``entry``; without an embedding the vector is empty and counts as zero."""
-    return prepared(entry, document_of(entry), unit_vector(entry.embedding or []))
-
-
-def prepared(entry: MemoryEntry, document: bytes, vector: NDArray[np.float32]) -> Prepared:
-    """``entry`` with its stored ``document`` and unit vector, analysed."""
-    return Prepared(entry, document, vector, _terms(entry))
+    return Prepared(entry, document_of(entry), unit_vector(entry.embedding or []), terms_of(entry))
 
 
 def document_of(entry: MemoryEntry) -> bytes:
@@ -102,11 +104,18 @@ def unit_vector(vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.flo
     return unit(given).astype(np.float32)
 
 
-def _terms(entry: MemoryEntry) -> dict[str, float]:
+def terms_of(entry: MemoryEntry) -> dict[str, float]:
     """What the lexical part sees: tags count as text, a turn is also found by the day it was said."""
     if entry.content_type == "turn":
         return document_terms(f"{entry.timestamp:%d %B %Y}\n{_SPEAKER.sub('', entry.content)}")
     return document_terms(stated_text(entry))
+
+
+@cache
+def terms_recipe() -> int:
+    """A number for the rules by which an entry gets its terms; with another one stored terms are made anew."""
+    rules = (TERMS_RECIPE, unicodedata.unidata_version, version("snowballstemmer"))
+    return zlib.crc32(repr(rules).encode())
 
 
 def read_entry(document: bytes, score: Score | None = None) -> MemoryEntry:
@@ -274,7 +283,7 @@ class Shelf:
         for distance, share in CONTEXT.items():
             if 0 <= place + distance < len(session):
                 neighbour = self.read(session[place + distance][1])
-                self._add_terms(session[place][1], _terms(neighbour), share)
+                self._add_terms(session[place][1], terms_of(neighbour), share)
 
     def _refresh(self, session: _Session, places: Sequence[int]) -> None:
         """Index turns anew whose surroundings have changed."""
@@ -282,7 +291,7 @@ class Shelf:
             sequence, row = session[place]
             vector = self._vector_rows()[row].copy()
             entry = self._bury(row)
-            session[place] = sequence, self._add_row(Prepared(entry, document_of(entry), vector, _terms(entry)))
+            session[place] = sequence, self._add_row(Prepared(entry, document_of(entry), vector, terms_of(entry)))
         for place in places:
             self._add_context(session, place)
 
@@ -290,7 +299,7 @@ class Shelf:
         """Take the row out of everything but the columns, and return its entry."""
         entry = self.read(row)
         del self.rows[entry.id]
-        for term in _terms(entry):
+        for term in terms_of(entry):
             self._postings[term].containing -= 1
         for tag in entry.topic_tags:
             self._tagged[tag].discard(row)
@@ -316,7 +325,7 @@ class Shelf:
         self._reset()
         for vector, document in living:
             entry = read_entry(document)
-            self.append(Prepared(entry, document, vector, _terms(entry)))
+            self.append(Prepared(entry, document, vector, terms_of(entry)))
 
     def _vector_rows(self) -> NDArray[np.float32]:
         return np.frombuffer(self._vectors, np.float32).reshape(len(self._documents), self._dimensions)

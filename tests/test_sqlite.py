@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import random
 import sqlite3
 import sys
@@ -26,8 +28,11 @@ from actrone_memory import (
     SyncMemoryManager,
     Turn,
     ValidationError,
+    _lexical,
     _sqlite_file,
 )
+from actrone_memory._lexical import document_terms
+from actrone_memory._shelf import TERMS_RECIPE
 from actrone_memory.stores import sqlite as sqlite_store
 
 HOUR = 3600.0
@@ -604,3 +609,35 @@ async def test_the_log_beside_the_file_does_not_grow_for_ever(path: Path, monkey
         await store.append_turn("a", "s", record(f"{i} " + "x" * 20_000))
     assert Path(f"{path}-wal").stat().st_size < 1_000_000
     await store.close()
+
+
+# --- terms that are kept ----------------------------------------------------------------------------------------------
+
+
+async def test_terms_of_other_rules_are_found_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SQLiteStore(path)
+    entry = MemoryEntry(agent_id="a", session_id="s", content="Tests run with Vitest", content_type="fact")
+    await store.upsert(entry)
+    await store.close()
+    other = sqlite3.connect(path)
+    with other:
+        other.execute("""UPDATE memories SET terms = '{"jest": 1.0}', terms_recipe = terms_recipe + 1""")
+    other.close()
+    assert len(await store.search("a", [1.0], 0.5, query_text="vitest")) == 1
+    assert await store.search("a", [1.0], 0.5, query_text="jest") == []
+    await store.close()
+
+
+def test_the_rules_for_terms_have_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_lexical, "stem", lambda word, german=False: word)  # other stems come with another version
+    texts = [
+        "We moved from jest to Vitest: parseUserInput() in src/cart/index.test.ts, see INC-48213.",
+        "Die Eingangsdaten der Formularfelder werden täglich geprüft.",
+        "数据库迁移必须可回滚 with Alembic",
+        "Les résumés sont écrits en français; C++ and C# stay as they are 🚀",
+        "тесты пишутся до кода",
+    ]
+    terms = [document_terms(text) for text in texts]
+    digest = hashlib.sha256(json.dumps(terms, ensure_ascii=False).encode()).hexdigest()
+    # Another digest: raise TERMS_RECIPE, so that the terms which files keep are made anew, then change both here.
+    assert (TERMS_RECIPE, digest[:16]) == (1, "786b78c44a6e0212")

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic_core import from_json, to_json
 
 from actrone_memory import _validation
 from actrone_memory._index import AgentIndex
 from actrone_memory._ranking import Weights
 from actrone_memory._session_log import REMEMBERED_RECORD_IDS, turns_given_up
-from actrone_memory._shelf import Query, document_of, prepared, read_entry, unit_vector
+from actrone_memory._shelf import Prepared, Query, prepare, read_entry, terms_of, terms_recipe
 from actrone_memory._sqlite_file import NotAtOnceError, Schema, SQLiteFile
 from actrone_memory._store_calls import (
     by_activity,
@@ -89,7 +90,8 @@ SCHEMA = Schema(
             until REAL NOT NULL,
             PRIMARY KEY (agent, session)
         )""",
-        # ``changed`` numbers the writes of an agent: what another process wrote since is what lies above.
+        # ``changed`` numbers the writes of an agent: what another process wrote since is what lies above. The terms of
+        # the text are kept because to find them takes longer than all else that an index does when it is read.
         """CREATE TABLE memories (
             id TEXT NOT NULL UNIQUE,
             agent INTEGER NOT NULL,
@@ -99,6 +101,8 @@ SCHEMA = Schema(
             is_superseded INTEGER NOT NULL,
             document TEXT NOT NULL,
             vector BLOB,
+            terms TEXT NOT NULL,
+            terms_recipe INTEGER NOT NULL,
             UNIQUE (agent, changed)
         )""",
         "CREATE INDEX archived_turns ON memories (agent, session) WHERE is_turn",
@@ -444,7 +448,8 @@ class SQLiteStore:
             _validation.whole_number(epoch, "epoch")
         if not checked:
             return True
-        return await self._file.write(lambda c: _put(c, checked, epoch))
+        rows = [prepare(entry) for entry in checked]
+        return await self._file.write(lambda c: _put(c, rows, epoch))
 
     async def erasure_epoch(self, agent_id: str) -> int:
         """Changes whenever memories of the agent are erased, by whatever process."""
@@ -740,8 +745,9 @@ class _State(NamedTuple):
         return cls(*row)
 
 
-def _put(connection: sqlite3.Connection, entries: Sequence[MemoryEntry], epoch: int | None) -> bool:
+def _put(connection: sqlite3.Connection, rows: Sequence[Prepared], epoch: int | None) -> bool:
     """Store the entries, after what an erasure, another owner or other dimensions forbid."""
+    entries = [row.entry for row in rows]
     agent_id = entries[0].agent_id
     agent = _agent(connection, agent_id)
     ((current, changes),) = connection.execute("SELECT epoch, changes FROM agents WHERE id = ?", (agent,)).fetchall()
@@ -755,18 +761,18 @@ def _put(connection: sqlite3.Connection, entries: Sequence[MemoryEntry], epoch: 
     if dimensions != held:
         connection.execute("UPDATE file SET dimensions = ?", (dimensions,))
     connection.executemany(
-        "INSERT OR REPLACE INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (_row(entry, agent, changed) for changed, entry in enumerate(entries, start=changes + 1)),
+        "INSERT OR REPLACE INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (_columns(row, agent, changed) for changed, row in enumerate(rows, start=changes + 1)),
     )
-    connection.execute("UPDATE agents SET changes = ? WHERE id = ?", (changes + len(entries), agent))
+    connection.execute("UPDATE agents SET changes = ? WHERE id = ?", (changes + len(rows), agent))
     _named_agent(connection, agent_id)
     return True
 
 
-def _row(entry: MemoryEntry, agent: int, changed: int) -> tuple[object, ...]:
-    superseded = entry.superseded_by is not None
+def _columns(row: Prepared, agent: int, changed: int) -> tuple[object, ...]:
+    entry, superseded = row.entry, row.entry.superseded_by is not None
     # What is superseded is never compared again, and a vector without a direction says no more than none.
-    vector = None if superseded or entry.embedding is None else unit_vector(entry.embedding)
+    vector = row.vector.tobytes() if row.vector.any() and not superseded else None
     return (
         entry.id,
         agent,
@@ -774,9 +780,18 @@ def _row(entry: MemoryEntry, agent: int, changed: int) -> tuple[object, ...]:
         entry.content_type == "turn",
         entry.session_id,
         superseded,
-        document_of(entry).decode(),
-        None if vector is None or not vector.any() else vector.tobytes(),
+        row.document.decode(),
+        vector,
+        to_json(row.terms).decode(),
+        terms_recipe(),
     )
+
+
+def _prepared(document: bytes, vector: bytes | None, terms: bytes, recipe: int) -> Prepared:
+    """The entry of some columns, with its terms as they would be found today."""
+    entry = read_entry(document)
+    known = from_json(terms) if recipe == terms_recipe() else terms_of(entry)
+    return Prepared(entry, document, np.frombuffer(vector or b"", np.float32), known)
 
 
 def _delete(connection: sqlite3.Connection, agent: int, condition: str, *parameters: object) -> None:
@@ -810,12 +825,12 @@ def _bring_up_to_date(connection: sqlite3.Connection, agent_id: str, held: _Held
     if state.deletions != held.deletions:
         _take_out_deleted(connection, agent_id, held)
     rows = connection.execute(
-        "SELECT CAST(document AS BLOB), vector FROM memories JOIN agents ON agents.id = agent "
-        "WHERE hash = ? AND changed > ? ORDER BY changed",
+        "SELECT CAST(document AS BLOB), vector, CAST(terms AS BLOB), terms_recipe "
+        "FROM memories JOIN agents ON agents.id = agent WHERE hash = ? AND changed > ? ORDER BY changed",
         (_hash(agent_id), held.changes),
     )
-    for document, vector in rows:
-        held.index.put(prepared(read_entry(document), document, np.frombuffer(vector or b"", np.float32)))
+    for row in rows:
+        held.index.put(_prepared(*row))
     held.changes, held.deletions = state.changes, state.deletions
 
 
