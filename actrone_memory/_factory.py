@@ -67,8 +67,12 @@ def _sqlite_store(config: MemoryConfig) -> SQLiteStore:
     )
 
 
-async def build_embedder(config: MemoryConfig, l2: L2Store) -> Embedder:
-    """The embedder that ``embedding_provider`` names; "local" looks first for the one that filled ``l2``."""
+async def build_embedder(config: MemoryConfig, l2: L2Store | None) -> Embedder:
+    """The embedder that ``embedding_provider`` names; "local" looks first for the one that filled ``l2``.
+
+    None stands for a new store.
+    """
+    l2 = l2 if l2 is not None else _in_memory_store(config)
     config.validate_runtime()
     match config.embedding_provider:
         case "local":

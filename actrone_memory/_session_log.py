@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from actrone_memory.models import Turn
+from actrone_memory.protocols import SessionCopy
 
 REMEMBERED_RECORD_IDS = 1_000
 """Record ids a session recognises after their records were trimmed, so that a late retry is not appended again."""
@@ -28,6 +29,16 @@ def turns_given_up(starts: Sequence[int], max_turns: int, archived: int | None) 
             break
         given_up += 1
     return given_up
+
+
+def record_document(record: Turn) -> bytes:
+    """One record as JSON."""
+    return record.model_dump_json(exclude={"records"}).encode()
+
+
+def starts_of(records: Sequence[Turn]) -> list[int]:
+    """The numbers at which whole turns begin, in records of which the first one begins a turn in any case."""
+    return [record.sequence or 0 for place, record in enumerate(records) if not place or not record.continues]
 
 
 @dataclass(slots=True)
@@ -52,7 +63,7 @@ class SessionLog:
             if not record.continues or not self.starts:
                 self.starts.append(self.next_sequence)
             stored = record.model_copy(update={"sequence": self.next_sequence})
-            self.documents.append(stored.model_dump_json(exclude={"records"}).encode())
+            self.documents.append(record_document(stored))
             self.seen[record.id] = None
             self.next_sequence += 1
             self.created_at = min(self.created_at or record.timestamp, record.timestamp)
@@ -66,6 +77,32 @@ class SessionLog:
             start = self.starts.popleft()
             for _ in range(self.starts[0] - start):
                 self.documents.popleft()
+
+    @classmethod
+    def of(cls, copy: SessionCopy) -> SessionLog:
+        """The log that was copied."""
+        log = cls(copy.next_sequence, archived=copy.archived, erased=copy.erased, hold=copy.hold)
+        log.documents.extend(record_document(record) for record in copy.records)
+        log.starts.extend(starts_of(copy.records))
+        log.seen = dict.fromkeys([*copy.given_up, *(record.id for record in copy.records)])
+        log.created_at, log.last_active = copy.created_at, copy.last_active
+        return log
+
+    def copy(self, session_id: str) -> SessionCopy:
+        """All that is known of the session."""
+        records = [Turn.model_validate_json(document) for document in self.documents]
+        kept = {record.id for record in records}
+        return SessionCopy(
+            session_id=session_id,
+            records=records,
+            given_up=[record_id for record_id in self.seen if record_id not in kept],
+            next_sequence=self.next_sequence,
+            archived=self.archived,
+            erased=self.erased,
+            hold=self.hold,
+            created_at=self.created_at,
+            last_active=self.last_active,
+        )
 
     def last_turns(self, n: int) -> list[bytes]:
         if not self.starts:

@@ -11,7 +11,7 @@ import re
 import unicodedata
 import zlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -385,6 +385,21 @@ class Shelf:
         """The unit vectors of some rows."""
         vectors: NDArray[np.float32] = self._vector_rows()[rows]
         return vectors
+
+    def vector(self, memory_id: str) -> list[float] | None:
+        """The unit vector of the entry of this id; None when it has none, or one without a direction."""
+        row = self.rows.get(memory_id)
+        vector = None if row is None else self._vector_rows()[row]
+        return vector.tolist() if vector is not None and vector.any() else None
+
+    def replace_vectors(self, vectors: Mapping[str, NDArray[np.float32]], dimensions: int) -> None:
+        """Give every row its vector of ``vectors``, none to those that are not there."""
+        block = np.zeros((len(self._documents), dimensions), np.float32)
+        for memory_id, row in self.rows.items():
+            if memory_id in vectors:
+                block[row] = vectors[memory_id]
+        self._dimensions = dimensions
+        self._vectors = array("f", block.tobytes())
 
     def timestamps(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """The times of some rows, in seconds."""

@@ -158,10 +158,7 @@ class SQLiteFile:
             connection.execute(f"PRAGMA busy_timeout={int(left * 1000)}")
             with _transaction(connection, "IMMEDIATE"):
                 result = work(connection)
-            if wipe or self._wipe_is_due:
-                self._wipe(connection)
-            elif _size(f"{self.path}-wal") > LARGEST_WAL_BYTES:
-                self._checkpoint(connection)
+            self._tidy(connection, wipe=wipe)
         return result
 
     def _read(self, work: Work[Result]) -> Result:
@@ -169,6 +166,19 @@ class SQLiteFile:
             return work(connection)
 
     # --- the write-ahead log --------------------------------------------------------------------------------------
+
+    def _tidy(self, connection: sqlite3.Connection, *, wipe: bool) -> None:
+        """Keep the log small and free of what was deleted. What was written is written, whatever happens here."""
+        try:
+            if wipe or self._wipe_is_due:
+                self._wipe(connection)
+            elif _size(f"{self.path}-wal") > LARGEST_WAL_BYTES:
+                self._checkpoint(connection)
+        except (sqlite3.Error, StoreConnectionError) as error:
+            self._wipe_is_due = self._wipe_is_due or wipe
+            logger.warning(
+                "%s: its write-ahead log could not be copied into it, the next write tries again: %s", self.path, error
+            )
 
     def _wipe(self, connection: sqlite3.Connection) -> None:
         """Copy the log into the file and empty it: what was deleted is in neither."""
@@ -227,6 +237,7 @@ class SQLiteFile:
                 "secure_delete=ON",
                 "temp_store=MEMORY",
                 "wal_autocheckpoint=0",  # see _checkpoint
+                "journal_size_limit=0",  # once copied, the log begins anew and is cut to what is in it
             ):
                 connection.execute(f"PRAGMA {pragma}")
             self._check_version(connection)
@@ -484,9 +495,11 @@ def _close_all(connections: list[sqlite3.Connection]) -> None:
 
 _files: weakref.WeakSet[SQLiteFile] = weakref.WeakSet()
 _held: list[SQLiteFile] = []
+_forking = threading.Lock()
 
 
 def _before_fork() -> None:
+    _forking.acquire()
     _held.extend(_files)
     for file in _held:
         file.before_fork()
@@ -495,6 +508,7 @@ def _before_fork() -> None:
 def _after_fork(*, in_child: bool) -> None:
     while _held:
         _held.pop().after_fork(in_child=in_child)
+    _forking.release()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from actrone_memory import _validation
 from actrone_memory._ranking import Weights
-from actrone_memory._shelf import Query, unit_vector
+from actrone_memory._shelf import Query, document_of, unit_vector
 from actrone_memory._similarity import as_vector
 from actrone_memory.errors import ConfigurationError, ValidationError
 from actrone_memory.models import MemoryEntry, SessionMetadata
 from actrone_memory.protocols import EmbedderIdentity
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def check_settings(max_turns: object, *weights: object) -> None:
@@ -84,6 +89,16 @@ def dimensions_with(held: int | None, entries: Sequence[MemoryEntry]) -> int | N
             check_dimensions(held, len(entry.embedding), "embedding")
             held = len(entry.embedding)
     return held
+
+
+def new_vectors(
+    identity: EmbedderIdentity, entries: Sequence[MemoryEntry]
+) -> list[tuple[str, bytes, NDArray[np.float32]]]:
+    """Id, document and unit vector of entries embedded anew."""
+    checked = _validation.entries(entries)
+    for entry in checked:
+        check_dimensions(identity.dimensions, len(entry.embedding or []), "embedding")
+    return [(entry.id, document_of(entry), unit_vector(entry.embedding or [])) for entry in checked]
 
 
 def foreign_id(memory_id: str) -> ValidationError:

@@ -53,6 +53,7 @@ MACHINERY = {
     "_local_chain",
     "_memories",
     "_recall",
+    "_transfer",
     "_turnstile",
 }
 LAYERS: list[set[str]] = [

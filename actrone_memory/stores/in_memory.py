@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from actrone_memory import _validation
 from actrone_memory._index import AgentIndex
@@ -20,10 +21,15 @@ from actrone_memory._store_calls import (
     checked_query,
     dimensions_with,
     foreign_id,
+    new_vectors,
 )
 from actrone_memory._turns import flatten, join_records
 from actrone_memory.models import ContentType, MemoryEntry, SessionMetadata, Turn
-from actrone_memory.protocols import EmbedderIdentity, Page
+from actrone_memory.protocols import EmbedderIdentity, Page, SessionCopy
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class InMemoryStore:
@@ -49,6 +55,8 @@ class InMemoryStore:
         self._embedder: EmbedderIdentity | None = None
         self._dimensions: int | None = None
         self._first_sequence = 0
+        self._new_embedder: EmbedderIdentity | None = None
+        self._new_vectors: dict[str, tuple[bytes, NDArray[np.float32]]] = {}
 
     # --- hot tier -------------------------------------------------------------------------------------------------
 
@@ -145,6 +153,22 @@ class InMemoryStore:
                 session.erased = session.archived = session.next_sequence - 1
                 session.trim(self._max_turns)
 
+    async def copy_session(self, agent_id: str, session_id: str) -> SessionCopy | None:
+        """All that is known of the session; None when there is none."""
+        with self._lock:
+            session = self._session(agent_id, session_id)
+            return session.copy(session_id) if session else None
+
+    async def add_session(self, agent_id: str, copy: SessionCopy) -> bool:
+        """Add the session as it was copied; False, and nothing, when there is one of its name."""
+        check_ids(agent_id, copy.session_id)
+        with self._lock:
+            sessions = self._sessions.setdefault(agent_id, {})
+            if copy.session_id in sessions:
+                return False
+            sessions[copy.session_id] = SessionLog.of(copy)
+            return True
+
     def _session(self, agent_id: str, session_id: str) -> SessionLog | None:
         check_ids(agent_id, session_id)
         return self._sessions.get(agent_id, {}).get(session_id)
@@ -203,6 +227,22 @@ class InMemoryStore:
         with self._lock:
             index = self._indexes.get(agent_id)
             return index.get(memory_id) if index else None
+
+    async def memory_ids(self, agent_id: str) -> list[str]:
+        """The ids of all of the agent's entries, superseded ones included, in the order of their writes."""
+        check_ids(agent_id)
+        with self._lock:
+            index = self._indexes.get(agent_id)
+            return index.ids() if index else []
+
+    async def get_with_embeddings(self, agent_id: str, memory_ids: Sequence[str]) -> list[MemoryEntry]:
+        """The agent's entries of these ids, in order, each with the vector that is compared; others are left out."""
+        check_ids(agent_id)
+        wanted = _validation.texts(memory_ids, "memory_ids")
+        with self._lock:
+            index = self._indexes.get(agent_id)
+            found = [index.get_with_embedding(memory_id) for memory_id in wanted] if index else []
+        return [entry for entry in found if entry is not None]
 
     async def list_memories(
         self,
@@ -318,12 +358,55 @@ class InMemoryStore:
                 self._embedder = identity
             return self._embedder
 
+    async def begin_reindex(self, identity: EmbedderIdentity) -> list[tuple[str, str]]:
+        """Agent and id of every entry that has no vector of this embedder yet; what another one began is dropped."""
+        check_identity(identity)
+        with self._lock:
+            if identity == self._embedder:
+                return []
+            if identity != self._new_embedder:
+                self._new_embedder, self._new_vectors = identity, {}
+            return self._without_new_vector()
+
+    async def add_vectors(self, identity: EmbedderIdentity, entries: Sequence[MemoryEntry]) -> None:
+        """Keep these embeddings beside the present ones; an entry that has changed since needs another."""
+        check_identity(identity)
+        rows = new_vectors(identity, entries)
+        with self._lock:
+            if identity == self._new_embedder:
+                self._new_vectors.update((memory_id, (document, vector)) for memory_id, document, vector in rows)
+
+    async def finish_reindex(self, identity: EmbedderIdentity) -> bool:
+        """Put the new vectors in place and remember their embedder; False, and nothing, while an entry needs one."""
+        check_identity(identity)
+        with self._lock:
+            if identity == self._embedder:
+                return True
+            if identity != self._new_embedder or self._without_new_vector():
+                return False
+            vectors = {memory_id: vector for memory_id, (_, vector) in self._new_vectors.items()}
+            for index in self._indexes.values():
+                index.replace_vectors(vectors, identity.dimensions)
+            self._embedder, self._new_embedder, self._new_vectors = identity, None, {}
+            self._dimensions = identity.dimensions if self._owners else None
+            return True
+
+    def _without_new_vector(self) -> list[tuple[str, str]]:
+        """Agent and id of what is searched and has no new vector for its present state."""
+        return [
+            (agent_id, memory_id)
+            for agent_id, index in self._indexes.items()
+            for memory_id, document in index.searched()
+            if self._new_vectors.get(memory_id, (None,))[0] != document
+        ]
+
     async def close(self) -> None:
         """Nothing to release: the data stays until the object is gone."""
 
     def _disown(self, agent_id: str, removed: Iterable[str]) -> None:
         for memory_id in removed:
             del self._owners[memory_id]
+            self._new_vectors.pop(memory_id, None)
         if not len(self._indexes[agent_id]):
             del self._indexes[agent_id]
         if not self._owners:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pydantic_core import from_json, to_json
@@ -20,7 +20,7 @@ from pydantic_core import from_json, to_json
 from actrone_memory import _validation
 from actrone_memory._index import AgentIndex
 from actrone_memory._ranking import Weights
-from actrone_memory._session_log import REMEMBERED_RECORD_IDS, turns_given_up
+from actrone_memory._session_log import REMEMBERED_RECORD_IDS, record_document, starts_of, turns_given_up
 from actrone_memory._shelf import Prepared, Query, prepare, read_entry, terms_of, terms_recipe
 from actrone_memory._sqlite_file import NotAtOnceError, Schema, SQLiteFile
 from actrone_memory._store_calls import (
@@ -32,11 +32,15 @@ from actrone_memory._store_calls import (
     checked_query,
     dimensions_with,
     foreign_id,
+    new_vectors,
 )
 from actrone_memory._turns import flatten, join_records
 from actrone_memory.errors import ConfigurationError
 from actrone_memory.models import ContentType, MemoryEntry, SessionMetadata, Turn
-from actrone_memory.protocols import EmbedderIdentity, Page
+from actrone_memory.protocols import EmbedderIdentity, Page, SessionCopy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SCHEMA = Schema(
     version=1,
@@ -46,9 +50,12 @@ SCHEMA = Schema(
             embedder TEXT,
             embedder_dimensions INTEGER,
             dimensions INTEGER,
-            first_sequence INTEGER NOT NULL
+            first_sequence INTEGER NOT NULL DEFAULT 0,
+            reindexes INTEGER NOT NULL DEFAULT 0,
+            new_embedder TEXT,
+            new_dimensions INTEGER
         )""",
-        "INSERT INTO file VALUES (NULL, NULL, NULL, 0)",
+        "INSERT INTO file (first_sequence) VALUES (0)",
         # An agent that was erased leaves the hash of its name, so that late writes are still refused.
         """CREATE TABLE agents (
             id INTEGER PRIMARY KEY,
@@ -106,6 +113,9 @@ SCHEMA = Schema(
             UNIQUE (agent, changed)
         )""",
         "CREATE INDEX archived_turns ON memories (agent, session) WHERE is_turn",
+        # Vectors of another embedder, until every entry has one.
+        "CREATE TABLE new_vectors (id TEXT NOT NULL UNIQUE, changed INTEGER NOT NULL, vector BLOB)",
+        "CREATE TRIGGER deleted AFTER DELETE ON memories BEGIN DELETE FROM new_vectors WHERE id = OLD.id; END",
     ),
 )
 
@@ -132,6 +142,11 @@ class _Held:
     index: AgentIndex = field(default_factory=AgentIndex)
     changes: int = 0
     deletions: int = 0
+    reindexes: int = 0
+
+    def is_at(self, state: _State) -> bool:
+        """Whether nothing was written since."""
+        return (self.changes, self.deletions, self.reindexes) == state[1:]
 
 
 def default_path() -> Path:
@@ -329,6 +344,28 @@ class SQLiteStore:
 
         await self._file.write(mark)
 
+    async def copy_session(self, agent_id: str, session_id: str) -> SessionCopy | None:
+        """All that is known of the session; None when there is none."""
+        check_ids(agent_id, session_id)
+
+        def copied(connection: sqlite3.Connection) -> SessionCopy | None:
+            session = self._session(connection, agent_id, session_id)
+            return _session_copy(connection, session_id, session) if session else None
+
+        return await self._file.read(copied)
+
+    async def add_session(self, agent_id: str, copy: SessionCopy) -> bool:
+        """Add the session as it was copied; False, and nothing, when there is one of its name."""
+        check_ids(agent_id, copy.session_id)
+
+        def add(connection: sqlite3.Connection) -> bool:
+            if self._any_session(connection, agent_id, copy.session_id) is not None:
+                return False
+            _add_session(connection, _named_agent(connection, agent_id), copy)
+            return True
+
+        return await self._file.write(add)
+
     def _append(
         self, connection: sqlite3.Connection, agent_id: str, session_id: str, records: Sequence[Turn], *, hold: bool
     ) -> None:
@@ -340,7 +377,7 @@ class SQLiteStore:
             opens = not record.continues or not goes_on
             written = connection.execute(
                 "INSERT OR IGNORE INTO records VALUES (?, ?, ?, ?, ?)",
-                (session.id, stored.sequence, stored.id, opens, stored.model_dump_json(exclude={"records"})),
+                (session.id, stored.sequence, stored.id, opens, record_document(stored).decode()),
             )
             if written.rowcount:
                 goes_on = True
@@ -472,6 +509,26 @@ class SQLiteStore:
 
         return await self._file.read(entry)
 
+    async def memory_ids(self, agent_id: str) -> list[str]:
+        """The ids of all of the agent's entries, superseded ones included, in the order of their writes."""
+        check_ids(agent_id)
+
+        def ids(connection: sqlite3.Connection) -> list[str]:
+            rows = connection.execute(
+                "SELECT memories.id FROM memories JOIN agents ON agents.id = agent WHERE hash = ? "
+                "ORDER BY is_superseded, is_turn, changed",
+                (_hash(agent_id),),
+            )
+            return [memory_id for (memory_id,) in rows]
+
+        return await self._file.read(ids)
+
+    async def get_with_embeddings(self, agent_id: str, memory_ids: Sequence[str]) -> list[MemoryEntry]:
+        """The agent's entries of these ids, in order, each with the vector that is compared; others are left out."""
+        check_ids(agent_id)
+        wanted = _validation.texts(memory_ids, "memory_ids")
+        return await self._file.read(lambda c: _with_embeddings(c, agent_id, wanted))
+
     async def list_memories(
         self,
         agent_id: str,
@@ -601,6 +658,59 @@ class SQLiteStore:
 
         return await self._file.write(bind)
 
+    async def begin_reindex(self, identity: EmbedderIdentity) -> list[tuple[str, str]]:
+        """Agent and id of every entry that has no vector of this embedder yet; what another one began is dropped."""
+        check_identity(identity)
+
+        def begin(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+            embedders = _embedders(connection)
+            if embedders.present == identity:
+                return []
+            if embedders.new != identity:
+                connection.execute("DELETE FROM new_vectors")
+                connection.execute("UPDATE file SET new_embedder = ?, new_dimensions = ?", tuple(identity))
+            return connection.execute(f"SELECT agents.name, memories.id {_WITHOUT_NEW_VECTOR}").fetchall()
+
+        return await self._file.write(begin)
+
+    async def add_vectors(self, identity: EmbedderIdentity, entries: Sequence[MemoryEntry]) -> None:
+        """Keep these embeddings beside the present ones; an entry that has changed since needs another."""
+        check_identity(identity)
+        rows = new_vectors(identity, entries)
+
+        def add(connection: sqlite3.Connection) -> None:
+            if _embedders(connection).new == identity:
+                connection.executemany(
+                    "INSERT OR REPLACE INTO new_vectors "
+                    "SELECT id, changed, ? FROM memories WHERE id = ? AND document = ?",
+                    ((_blob(vector), memory_id, document.decode()) for memory_id, document, vector in rows),
+                )
+
+        await self._file.write(add)
+
+    async def finish_reindex(self, identity: EmbedderIdentity) -> bool:
+        """Put the new vectors in place and remember their embedder; False, and nothing, while an entry needs one."""
+        check_identity(identity)
+
+        def finish(connection: sqlite3.Connection) -> bool:
+            embedders = _embedders(connection)
+            if embedders.present == identity:
+                return True
+            if embedders.new != identity or connection.execute(f"SELECT 1 {_WITHOUT_NEW_VECTOR} LIMIT 1").fetchall():
+                return False
+            connection.execute(
+                "UPDATE memories SET vector = (SELECT vector FROM new_vectors WHERE new_vectors.id = memories.id)"
+            )
+            connection.execute("DELETE FROM new_vectors")
+            connection.execute(
+                "UPDATE file SET embedder = new_embedder, embedder_dimensions = new_dimensions, new_embedder = NULL, "
+                "reindexes = reindexes + 1, "
+                "dimensions = CASE WHEN EXISTS (SELECT 1 FROM memories) THEN new_dimensions END"
+            )
+            return True
+
+        return await self._file.write(finish)
+
     async def close(self) -> None:
         """Let go of the file and of the indexes; a later call opens the file again."""
         await self._file.close()
@@ -625,7 +735,7 @@ class SQLiteStore:
             return None
         try:
             state = _State.of(self._file.glance(_STATE, (_hash(agent_id),)))
-            if (held.changes, held.deletions) != (state.changes, state.deletions):
+            if not held.is_at(state):
                 return None
             return _found(held.index, query, state.dimensions)
         except NotAtOnceError:
@@ -720,6 +830,53 @@ def _joined(documents: Iterator[bytes]) -> list[Turn]:
     return join_records(map(Turn.model_validate_json, documents))
 
 
+def _session_copy(connection: sqlite3.Connection, session_id: str, session: _Session) -> SessionCopy:
+    rows = connection.execute(
+        "SELECT name, CAST(document AS BLOB) FROM records WHERE session = ? ORDER BY sequence", (session.id,)
+    ).fetchall()
+    return SessionCopy(
+        session_id=session_id,
+        records=[Turn.model_validate_json(document) for _, document in rows if document is not None],
+        given_up=[name for name, document in rows if document is None],
+        next_sequence=session.next_sequence,
+        archived=session.archived,
+        erased=session.erased,
+        hold=bool(session.hold),
+        created_at=session.created_at,
+        last_active=session.last_active,
+    )
+
+
+def _add_session(connection: sqlite3.Connection, agent: int, copy: SessionCopy) -> None:
+    session = connection.execute(
+        "INSERT INTO sessions "
+        "(agent, name, next_sequence, archived, erased, hold, created_at, last_active, written_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            agent,
+            copy.session_id,
+            copy.next_sequence,
+            copy.archived,
+            copy.erased,
+            copy.hold,
+            _text(copy.created_at),
+            _text(copy.last_active),
+            time.time(),
+        ),
+    ).lastrowid
+    starts = set(starts_of(copy.records))
+    first = copy.next_sequence - len(copy.records)
+    rows: list[tuple[object, ...]] = [
+        (session, sequence, name, False, None)
+        for sequence, name in enumerate(copy.given_up, start=first - len(copy.given_up))
+    ]
+    rows += [
+        (session, record.sequence, record.id, record.sequence in starts, record_document(record).decode())
+        for record in copy.records
+    ]
+    connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?)", rows)
+
+
 def _forget_session(connection: sqlite3.Connection, session: _Session) -> None:
     connection.execute("DELETE FROM records WHERE session = ?", (session.id,))
     connection.execute("DELETE FROM sessions WHERE id = ?", (session.id,))
@@ -729,7 +886,10 @@ def _forget_session(connection: sqlite3.Connection, session: _Session) -> None:
 
 # --- memories ---------------------------------------------------------------------------------------------------------
 
-_STATE = "SELECT dimensions, coalesce(changes, 0), coalesce(deletions, 0) FROM file LEFT JOIN agents ON agents.hash = ?"
+_STATE = (
+    "SELECT dimensions, coalesce(changes, 0), coalesce(deletions, 0), reindexes "
+    "FROM file LEFT JOIN agents ON agents.hash = ?"
+)
 
 
 class _State(NamedTuple):
@@ -738,6 +898,7 @@ class _State(NamedTuple):
     dimensions: int | None
     changes: int
     deletions: int
+    reindexes: int
 
     @classmethod
     def of(cls, row: tuple[Any, ...] | None) -> _State:
@@ -771,8 +932,6 @@ def _put(connection: sqlite3.Connection, rows: Sequence[Prepared], epoch: int | 
 
 def _columns(row: Prepared, agent: int, changed: int) -> tuple[object, ...]:
     entry, superseded = row.entry, row.entry.superseded_by is not None
-    # What is superseded is never compared again, and a vector without a direction says no more than none.
-    vector = row.vector.tobytes() if row.vector.any() and not superseded else None
     return (
         entry.id,
         agent,
@@ -781,10 +940,51 @@ def _columns(row: Prepared, agent: int, changed: int) -> tuple[object, ...]:
         entry.session_id,
         superseded,
         row.document.decode(),
-        vector,
+        None if superseded else _blob(row.vector),  # what is superseded is never compared again
         to_json(row.terms).decode(),
         terms_recipe(),
     )
+
+
+def _blob(vector: NDArray[np.float32]) -> bytes | None:
+    """A vector as it is stored; one without a direction says no more than none."""
+    return vector.tobytes() if vector.any() else None
+
+
+def _with_embeddings(connection: sqlite3.Connection, agent_id: str, memory_ids: Sequence[str]) -> list[MemoryEntry]:
+    found = []
+    for memory_id in memory_ids:
+        rows = connection.execute(
+            "SELECT CAST(document AS BLOB), vector FROM memories JOIN agents ON agents.id = agent "
+            "WHERE memories.id = ? AND hash = ?",
+            (memory_id, _hash(agent_id)),
+        ).fetchall()
+        for document, vector in rows:
+            entry = read_entry(document)
+            entry.embedding = None if vector is None else np.frombuffer(vector, np.float32).tolist()
+            found.append(entry)
+    return found
+
+
+_WITHOUT_NEW_VECTOR = (
+    "FROM memories JOIN agents ON agents.id = agent "
+    "LEFT JOIN new_vectors ON new_vectors.id = memories.id AND new_vectors.changed = memories.changed "
+    "WHERE new_vectors.id IS NULL AND NOT is_superseded"
+)
+
+
+class _Embedders(NamedTuple):
+    """Whose vectors are in place, and whose are being made."""
+
+    present: EmbedderIdentity
+    new: EmbedderIdentity
+
+
+def _embedders(connection: sqlite3.Connection) -> _Embedders:
+    ((*present, new, dimensions),) = connection.execute(
+        "SELECT embedder, embedder_dimensions, new_embedder, new_dimensions FROM file"
+    ).fetchall()
+    return _Embedders(EmbedderIdentity(*present), EmbedderIdentity(new, dimensions))
 
 
 def _prepared(document: bytes, vector: bytes | None, terms: bytes, recipe: int) -> Prepared:
@@ -820,8 +1020,9 @@ def _found(index: AgentIndex, query: Query, dimensions: int | None) -> Page:
 
 def _bring_up_to_date(connection: sqlite3.Connection, agent_id: str, held: _Held, state: _State) -> None:
     """Put into the index what was written since it was last looked at, and take out what was deleted."""
-    if state.changes < held.changes or state.deletions < held.deletions:
-        held.index, held.changes, held.deletions = AgentIndex(), 0, 0  # another file took the place of this one
+    if state.reindexes != held.reindexes or state.changes < held.changes or state.deletions < held.deletions:
+        # Other vectors, or another file, took the place of those that were read.
+        held.index, held.changes, held.deletions = AgentIndex(), 0, 0
     if state.deletions != held.deletions:
         _take_out_deleted(connection, agent_id, held)
     rows = connection.execute(
@@ -831,7 +1032,7 @@ def _bring_up_to_date(connection: sqlite3.Connection, agent_id: str, held: _Held
     )
     for row in rows:
         held.index.put(_prepared(*row))
-    held.changes, held.deletions = state.changes, state.deletions
+    held.changes, held.deletions, held.reindexes = state[1:]
 
 
 def _take_out_deleted(connection: sqlite3.Connection, agent_id: str, held: _Held) -> None:
