@@ -19,6 +19,7 @@ from actrone_memory._ids import archived_turn_id, memory_id, moved_id, summary_i
 from actrone_memory._memories import HIDES
 from actrone_memory._shelf import document_of
 from actrone_memory._statements import stated_text
+from actrone_memory._store_calls import checked_copy
 from actrone_memory.errors import ActroneMemoryError, ConfigurationError, ValidationError
 from actrone_memory.models import MemoryEntry, Turn
 from actrone_memory.protocols import Embedder, EmbedderIdentity, SessionCopy
@@ -140,10 +141,11 @@ class _Reader:
         """Raise when any line was wrong or missing."""
         if not self._ended and not self._problems:
             self._problems.append(f"line {self._number + 1}: the end is missing; the file was cut off")
-        for copy in self.sessions.values():
-            last = copy.records[-1].sequence if copy.records else copy.next_sequence - 1
-            if not self._problems and last != copy.next_sequence - 1:
-                self._problems.append(f"records of the session {copy.session_id!r} are missing")
+        for copy in () if self._problems else self.sessions.values():
+            try:
+                checked_copy(copy)
+            except ValidationError as error:
+                self._problems.append(f"the session {copy.session_id!r}: {error}")
         if self._problems:
             more = len(self._problems) - SHOWN_PROBLEMS
             shown = "; ".join(self._problems[:SHOWN_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
@@ -191,10 +193,9 @@ class _Reader:
         _validation.identifier(copy.session_id, "session_id")
         if copy.session_id in self.sessions:
             raise _ProblemError(f"the session {copy.session_id!r} was there before")
-        for name in copy.given_up:
-            _validation.identifier(name, "given_up")
-        if copy.records or not all(-1 <= mark < copy.next_sequence for mark in (copy.archived, copy.erased)):
-            raise _ProblemError("the marks of the session do not fit its records")
+        if copy.records:
+            raise _ProblemError("the records of a session stand on lines of their own")
+        checked_copy(copy)
         self.sessions[copy.session_id] = copy
 
     def _take_record(self, data: Mapping[str, Any]) -> None:

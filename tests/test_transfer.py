@@ -212,7 +212,10 @@ CHANGES: dict[str, tuple[Callable[[list[str]], list[object]], str]] = {
         lambda lines: [line.replace('true,"sequence":13', 'true,"sequence":99') for line in lines],
         "does not follow",
     ),
-    "a bad mark": (lambda lines: [line.replace('"archived":15', '"archived":99') for line in lines], "marks"),
+    "a bad mark": (
+        lambda lines: [line.replace('"archived":15', '"archived":99') for line in lines],
+        "a mark lies behind",
+    ),
     "a bad vector": (lambda lines: [line.replace('"vector":"', '"vector":"?') for line in lines], "base64"),
     "a short vector": (lambda lines: [shortened(line) for line in lines], "embedder"),
     "a bad entry": (lambda lines: [line.replace('"summary"', '"poem"') for line in lines], "content_type"),

@@ -18,6 +18,7 @@ from actrone_memory._store_calls import (
     check_identity,
     check_ids,
     check_settings,
+    checked_copy,
     checked_query,
     dimensions_with,
     foreign_id,
@@ -161,7 +162,8 @@ class InMemoryStore:
 
     async def add_session(self, agent_id: str, copy: SessionCopy) -> bool:
         """Add the session as it was copied; False, and nothing, when there is one of its name."""
-        check_ids(agent_id, copy.session_id)
+        check_ids(agent_id)
+        copy = checked_copy(copy)
         with self._lock:
             sessions = self._sessions.setdefault(agent_id, {})
             if copy.session_id in sessions:

@@ -29,6 +29,7 @@ from actrone_memory._store_calls import (
     check_identity,
     check_ids,
     check_settings,
+    checked_copy,
     checked_query,
     dimensions_with,
     foreign_id,
@@ -356,7 +357,8 @@ class SQLiteStore:
 
     async def add_session(self, agent_id: str, copy: SessionCopy) -> bool:
         """Add the session as it was copied; False, and nothing, when there is one of its name."""
-        check_ids(agent_id, copy.session_id)
+        check_ids(agent_id)
+        copy = checked_copy(copy)
 
         def add(connection: sqlite3.Connection) -> bool:
             if self._any_session(connection, agent_id, copy.session_id) is not None:
