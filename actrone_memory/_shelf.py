@@ -33,6 +33,9 @@ CONTEXT = {-1: 0.5, -2: 0.25, 1: 0.4}
 """Share of the words of the turns around it, by distance, in the words of a turn: a question is found with its answer
 and an answer with its question, also when they are a turn apart."""
 
+LATEST_ROWS = 64
+"""Turns whose terms are kept: the turns of some conversations that are held at the same time."""
+
 TERMS_RECIPE = 1
 """To be raised when the same entry would get other terms: a file keeps the terms of its entries."""
 
@@ -183,6 +186,7 @@ class Shelf:
         self._tagged: dict[str, set[int]] = {}
         self._sessions: dict[str, _Session] = {}
         self._unnumbered: dict[str, set[int]] = {}
+        self._latest_terms: dict[int, dict[str, float]] = {}
         self._total_length = 0.0
         self._norms: _ranking.Floats | None = None
         self._state = 0
@@ -252,12 +256,23 @@ class Shelf:
         self._kinds.append(KINDS.index(entry.content_type))
         self._held.add(entry.content_type)
         self._alive.append(1)
+        self._remember(row, prepared.terms)
         self._add_terms(row, prepared.terms)
         for term in prepared.terms:
             self._postings[term].containing += 1
         for tag in entry.topic_tags:
             self._tagged.setdefault(tag, set()).add(row)
         return row
+
+    def _remember(self, row: int, terms: dict[str, float]) -> None:
+        """Keep the terms of the latest turns: those that come next to them need them."""
+        if self.talk:
+            self._latest_terms[row] = terms
+            if len(self._latest_terms) > LATEST_ROWS:
+                del self._latest_terms[next(iter(self._latest_terms))]
+
+    def _terms_of(self, row: int) -> dict[str, float]:
+        return self._latest_terms.get(row) or terms_of(self.read(row))
 
     def _append_vector(self, vector: NDArray[np.float32]) -> None:
         if vector.size and not self._dimensions:
@@ -282,8 +297,7 @@ class Shelf:
         """Add the words of the turns around ``place`` to the turn there."""
         for distance, share in CONTEXT.items():
             if 0 <= place + distance < len(session):
-                neighbour = self.read(session[place + distance][1])
-                self._add_terms(session[place][1], terms_of(neighbour), share)
+                self._add_terms(session[place][1], self._terms_of(session[place + distance][1]), share)
 
     def _refresh(self, session: _Session, places: Sequence[int]) -> None:
         """Index turns anew whose surroundings have changed."""
@@ -303,6 +317,7 @@ class Shelf:
             self._postings[term].containing -= 1
         for tag in entry.topic_tags:
             self._tagged[tag].discard(row)
+        self._latest_terms.pop(row, None)
         self._total_length -= self._lengths[row]
         self._changed()
         self._documents[row] = None
