@@ -15,9 +15,10 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from actrone_memory.errors import ConfigurationError, StoreConnectionError
@@ -38,6 +39,9 @@ WAIT_SECONDS = 10.0
 
 SHORTEST_WAIT_SECONDS = 1.0
 """What is left of that for a write that stood behind many others."""
+
+TIDYING_WAIT_SECONDS = 0.05
+"""How long a write that is done waits to copy the log: the next one may do it as well."""
 
 READING_THREADS = 4
 
@@ -99,11 +103,15 @@ class SQLiteFile:
             StoreConnectionError: the file stayed locked for `WAIT_SECONDS`, or SQLite failed; nothing was written.
         """
         deadline = time.monotonic() + WAIT_SECONDS
-        return await self._aside(self._running().writer, lambda: self._write(work, deadline, wipe=wipe))
+        with self._state:
+            done = self._running().writer.submit(lambda: self._write(work, deadline, wipe=wipe))
+        return await asyncio.wrap_future(done)
 
     async def read(self, work: Work[Result]) -> Result:
         """What ``work`` returns, seeing one state of the file; it may be under way beside others."""
-        return await self._aside(self._running().readers, lambda: self._read(work))
+        with self._state:
+            done = self._running().readers.submit(lambda: self._read(work))
+        return await asyncio.wrap_future(done)
 
     def glance(self, query: str, parameters: Sequence[object] = ()) -> tuple[Any, ...] | None:
         """The first row of a quick query, on the calling thread.
@@ -127,38 +135,27 @@ class SQLiteFile:
         if threads is None:
             return
         try:
-            await self._aside(threads.writer, lambda: self._let_go(threads.readers))
+            await asyncio.wrap_future(threads.writer.submit(lambda: self._let_go(threads.readers)))
         finally:
-            threads.writer.shutdown()
+            threads.writer.end()
 
     # --- threads --------------------------------------------------------------------------------------------------
 
     def _running(self) -> _Threads:
-        with self._state:
-            if self._threads is None:
-                self._threads = _Threads(
-                    ThreadPoolExecutor(1, thread_name_prefix="actrone-sqlite-write"),
-                    ThreadPoolExecutor(READING_THREADS, thread_name_prefix="actrone-sqlite-read"),
-                )
-            return self._threads
-
-    async def _aside(self, threads: ThreadPoolExecutor, work: Callable[[], Result]) -> Result:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(threads, work)
-        except RuntimeError as error:
-            if "shutdown" not in str(error):
-                raise
-            raise StoreConnectionError(
-                self._store, error, advice="It was closed, or the program ends; nothing was written."
-            ) from error
+        """The threads; called with the state held, so that none is ended before it is given work."""
+        if self._threads is None:
+            self._threads = _Threads(
+                Workers(1, "actrone-sqlite-write"), Workers(READING_THREADS, "actrone-sqlite-read")
+            )
+        return self._threads
 
     def _write(self, work: Work[Result], deadline: float, *, wipe: bool) -> Result:
         with self._connection() as connection:
             left = max(deadline - time.monotonic(), SHORTEST_WAIT_SECONDS)
-            connection.execute(f"PRAGMA busy_timeout={int(left * 1000)}")
+            _be_patient(connection, left)
             with _transaction(connection, "IMMEDIATE"):
                 result = work(connection)
-            self._tidy(connection, wipe=wipe)
+            self._tidy(connection, wipe=wipe, wait_seconds=left if wipe else TIDYING_WAIT_SECONDS)
         return result
 
     def _read(self, work: Work[Result]) -> Result:
@@ -167,17 +164,21 @@ class SQLiteFile:
 
     # --- the write-ahead log --------------------------------------------------------------------------------------
 
-    def _tidy(self, connection: sqlite3.Connection, *, wipe: bool) -> None:
+    def _tidy(self, connection: sqlite3.Connection, *, wipe: bool, wait_seconds: float) -> None:
         """Keep the log small and free of what was deleted. What was written is written, whatever happens here."""
         try:
+            _be_patient(connection, wait_seconds)
             if wipe or self._wipe_is_due:
                 self._wipe(connection)
             elif _size(f"{self.path}-wal") > LARGEST_WAL_BYTES:
                 self._checkpoint(connection)
         except (sqlite3.Error, StoreConnectionError) as error:
             self._wipe_is_due = self._wipe_is_due or wipe
-            logger.warning(
-                "%s: its write-ahead log could not be copied into it, the next write tries again: %s", self.path, error
+            logger.log(
+                logging.DEBUG if _primary(error) in _LOCKED and not wipe else logging.WARNING,
+                "%s: its write-ahead log could not be copied into it, the next write tries again: %s",
+                self.path,
+                error,
             )
 
     def _wipe(self, connection: sqlite3.Connection) -> None:
@@ -246,9 +247,9 @@ class SQLiteFile:
             raise
         return connection
 
-    def _let_go(self, readers: ThreadPoolExecutor) -> None:
+    def _let_go(self, readers: Workers) -> None:
         """Close every connection when nobody uses one."""
-        readers.shutdown()
+        readers.end()
         with self._state:
             self._state.wait_for(lambda: not self._borrowed)
             self._close_connections()
@@ -429,8 +430,54 @@ class SQLiteFile:
 
 
 class _Threads(NamedTuple):
-    writer: ThreadPoolExecutor
-    readers: ThreadPoolExecutor
+    writer: Workers
+    readers: Workers
+
+
+class Workers:
+    """At most ``most`` threads that do what they are given, in order; they start with the work.
+
+    Unlike those of an executor they still work while a program ends, so that it may close its memory then, and end with
+    the program when it does not.
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most, self._name = most, name
+        self._queue: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        weakref.finalize(self, _end_all, self._queue, self._threads).atexit = False
+
+    def submit(self, work: Callable[[], Result]) -> Future[Result]:
+        """What ``work`` will return."""
+        future: Future[Result] = Future()
+        self._queue.put((future, work))
+        if len(self._threads) < self._most:
+            thread = threading.Thread(target=_serve, args=(self._queue,), name=self._name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return future
+
+    def end(self) -> None:
+        """Finish what was given, and end."""
+        _end_all(self._queue, self._threads)
+        for thread in self._threads:
+            thread.join()
+
+
+def _serve(queue: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]) -> None:
+    while (task := queue.get()) is not None:
+        future, work = task
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(work())
+            except BaseException as error:  # whatever it is, it belongs to who waits
+                future.set_exception(error)
+        del task, future, work  # an idle thread must keep no store alive
+
+
+def _end_all(queue: SimpleQueue[Any], threads: Sequence[threading.Thread]) -> None:
+    for _ in threads:
+        queue.put(None)
 
 
 def _connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
@@ -445,6 +492,11 @@ def _size(path: str | Path) -> int:
         return os.stat(path).st_size  # noqa: PTH116 - asked after every write: a Path costs more
     except OSError:
         return 0
+
+
+def _be_patient(connection: sqlite3.Connection, wait_seconds: float) -> None:
+    """How long the connection waits for locks of others."""
+    connection.execute(f"PRAGMA busy_timeout={int(wait_seconds * 1000)}")
 
 
 def _version(connection: sqlite3.Connection) -> int:

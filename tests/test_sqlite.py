@@ -641,3 +641,37 @@ def test_the_rules_for_terms_have_their_number(monkeypatch: pytest.MonkeyPatch) 
     digest = hashlib.sha256(json.dumps(terms, ensure_ascii=False).encode()).hexdigest()
     # Another digest: raise TERMS_RECIPE, so that the terms which files keep are made anew, then change both here.
     assert (TERMS_RECIPE, digest[:16]) == (1, "786b78c44a6e0212")
+
+
+def test_a_program_that_ends_without_closing_ends_quietly(path: Path) -> None:
+    process = start(
+        """
+async def main():
+    memory = await MemoryManager.create(settings())
+    for i in range(5):
+        await memory.store_turn("a", "s", f"hello {i}", "hi")
+
+asyncio.run(main())
+""",
+        path,
+    )
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 0
+
+
+def test_a_program_may_close_its_memory_when_it_ends(path: Path) -> None:
+    printed = run(
+        """
+import atexit
+memory = SyncMemoryManager.create(settings())
+atexit.register(lambda: print(len(memory.list_memories("a"))))
+atexit.register(memory.drain)
+memory.inject_memory("a", "Kept.")
+atexit.register(memory.close)
+other = SyncMemoryManager.create(settings())
+atexit.unregister(memory.close)
+atexit.register(other.close)
+""",
+        path,
+    )
+    assert printed == "1\n"
