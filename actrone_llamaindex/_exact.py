@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
+from collections import deque
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import fields, is_dataclass
 from io import IOBase
@@ -104,7 +105,7 @@ def _json(value: object, depth: int, lost: list[str]) -> JsonValue:
         return _model(value, depth, lost)
     if isinstance(value, Mapping):
         return _mapping(value, depth, lost)
-    if isinstance(value, list | tuple | Set):
+    if isinstance(value, list | tuple | Set | deque):
         return [_json(item, depth + 1, lost) for item in value]
     return _other(value, depth, lost)
 
