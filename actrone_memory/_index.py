@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import overload
 
 from actrone_memory._newer_first import FIRST_RESULTS, newer_first
 from actrone_memory._ranking import Background
-from actrone_memory._shelf import KINDS, Prepared, Query, Score, Shelf, read_entry
+from actrone_memory._shelf import KINDS, Prepared, Query, Shelf, read_entry
 from actrone_memory.models import ContentType, MemoryEntry
 from actrone_memory.protocols import Page
 
@@ -80,8 +81,8 @@ class AgentIndex:
         shelves += [self._turns] if "turn" in wanted else []
         found = [_Found(shelf, query) for shelf in shelves]
         if len(found) == 1:
-            return Page([found[0].read(place) for place in range(len(found[0]))[: query.limit]], found[0].ids())
-        hits = [(one, place, memory_id) for one in found for place, memory_id in enumerate(one.ids())]
+            return Page([found[0].read(place) for place in range(len(found[0]))[: query.limit]], found[0].ids)
+        hits = [(one, place, memory_id) for one in found for place, memory_id in enumerate(one.ids)]
         hits.sort(key=lambda hit: hit[0].rank(hit[1]), reverse=True)
         best = [one.read(place) for one, place, _ in hits[: query.limit]]
         return Page(best, [memory_id for *_, memory_id in hits[: query.consider]])
@@ -95,16 +96,17 @@ class _Found:
         self._rows: list[int] = self._ranked.positions.tolist()
         self._scores: list[float] = self._ranked.scores.tolist()
         self._order = list(range(len(self._rows)))
+        self._entries: dict[int, MemoryEntry] = {}
         if query.newer_first and query.text is not None and not shelf.talk:
             self._order = self._newer_first(query.background if query.has_meaning else None)
 
     def __len__(self) -> int:
         return len(self._order)
 
-    def ids(self) -> list[str]:
+    @property
+    def ids(self) -> Sequence[str]:
         """The ids of all."""
-        ids, rows = self._shelf.ids, self._rows
-        return [ids[rows[ranked]] for ranked in self._order]
+        return _Ids(self._shelf.ids, [self._rows[ranked] for ranked in self._order])
 
     def rank(self, place: int) -> tuple[float, float, float]:
         """The larger, the better: score, then importance, then time."""
@@ -116,7 +118,15 @@ class _Found:
         parts = {name: values.item(ranked) for name, values in self._ranked.parts.items()}
         if ranked != place:
             parts["newer"] = score - self._scores[ranked]
-        return self._shelf.read(self._rows[ranked], Score(score, parts))
+        entry = self._entry(ranked)
+        entry.score, entry.score_parts = score, parts
+        return entry
+
+    def _entry(self, ranked: int) -> MemoryEntry:
+        """The entry ranked there, read once: it may be compared with others before it is returned."""
+        if ranked not in self._entries:
+            self._entries[ranked] = self._shelf.read(self._rows[ranked])
+        return self._entries[ranked]
 
     def _newer_first(self, background: Background | None) -> list[int]:
         """The order in which a newer memory has the place of an older one that speaks of the same matter."""
@@ -126,6 +136,25 @@ class _Found:
             self._shelf.timestamps(first),
             self._shelf.vectors(first),
             background,
-            lambda place: self._shelf.read(int(first[place])),
+            self._entry,
         )
         return moved + self._order[first.size :]
+
+
+class _Ids(Sequence[str]):
+    """The ids of some rows, looked up one by one: most callers count hundreds of them and read none."""
+
+    def __init__(self, ids: Sequence[str], rows: Sequence[int]) -> None:
+        self._all, self._rows = ids, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self._all[row] for row in self._rows[place]]
+        return self._all[self._rows[place]]

@@ -102,7 +102,7 @@ def _likeness(vectors: _Floats, background: tuple[float, float] | None) -> _Floa
         return np.full((len(vectors), len(vectors)), np.nan)
     mean, deviation = background
     likeness: _Floats = (_each_with_each(vectors) - mean) / deviation
-    silent = np.array([not vector.any() for vector in vectors])
+    silent = ~vectors.any(axis=1)
     likeness[np.logical_and.outer(silent, silent)] = np.nan
     return likeness
 

@@ -53,6 +53,9 @@ STANDS_OUT_IN_STORE = 1.2
 NEAREST = 4
 """Memories that meaning alone admits at most: the more, the more of them are wrong."""
 
+STRETCH = 256
+"""Neighbouring rows that are compared for their largest cosine alone, before the nearest are looked for."""
+
 SMALL_STORE = 8
 """With fewer memories than this their mean and deviation say nothing."""
 
@@ -203,7 +206,7 @@ def _admitted(
 def _standing_out(cosine: Floats, background: Background) -> NDArray[np.intp]:
     """The nearest few whose cosine is far above that of unrelated texts, and above that of most of the store."""
     mean, deviation = background
-    least = mean + STANDS_OUT * deviation
+    least = max(mean + STANDS_OUT * deviation, _reached_by_the_nearest(cosine))
     if cosine.size >= SMALL_STORE:
         least = max(least, _above_most(cosine))
     near = np.flatnonzero(cosine >= least)
@@ -212,9 +215,15 @@ def _standing_out(cosine: Floats, background: Background) -> NDArray[np.intp]:
     return near[np.argpartition(cosine[near], near.size - NEAREST)[near.size - NEAREST :]]
 
 
+def _reached_by_the_nearest(cosine: Floats) -> float:
+    """A cosine that the `NEAREST` largest reach and few others do: the largest of stretches are quickly found."""
+    largest = np.maximum.reduceat(cosine, np.arange(0, cosine.size, STRETCH))
+    return float(np.partition(largest, -NEAREST)[-NEAREST]) if largest.size >= NEAREST else -1.0
+
+
 def _above_most(cosine: Floats) -> float:
     """The cosine from which a memory stands out in its store; what is left out of the search does not count."""
-    mean = float(cosine.mean())
+    mean = float(cosine.sum()) / cosine.size
     if not math.isfinite(mean):
         return _above_most(cosine[np.isfinite(cosine)])
     variance = float(cosine @ cosine) / cosine.size - mean * mean

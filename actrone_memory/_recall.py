@@ -165,8 +165,10 @@ class _Request(NamedTuple):
 
 def _unseen(page: Page, told: Collection[str] = ()) -> int:
     """Considered matches that were not fetched, without those of the ids in ``told``."""
-    unseen = page.considered[len(page.entries) :]
-    return sum(memory_id not in told for memory_id in unseen) if told else len(unseen)
+    fetched = len(page.entries)
+    if not told:
+        return len(page.considered) - fetched
+    return sum(memory_id not in told for memory_id in page.considered[fetched:])
 
 
 def _more_may_fit(page: Page, dropped: int) -> bool:

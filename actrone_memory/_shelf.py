@@ -19,6 +19,7 @@ from actrone_memory import _ranking
 from actrone_memory._lexical import document_terms, is_unspaced, query_terms
 from actrone_memory._similarity import unit
 from actrone_memory._statements import stated_text
+from actrone_memory._vector_rows import VectorRows
 from actrone_memory._vocabulary import Vocabulary
 from actrone_memory.models import ContentType, MemoryEntry
 
@@ -58,13 +59,6 @@ class Query:
         return self.background is None or self.text is None or not is_unspaced(self.text)
 
 
-class Score(NamedTuple):
-    """What orders an entry, and what it was made of."""
-
-    value: float
-    parts: dict[str, float]
-
-
 class Prepared(NamedTuple):
     """An entry with all that can be computed without looking at the index."""
 
@@ -95,12 +89,9 @@ def _terms(entry: MemoryEntry) -> dict[str, float]:
     return document_terms(stated_text(entry))
 
 
-def read_entry(document: bytes, score: Score | None = None) -> MemoryEntry:
+def read_entry(document: bytes) -> MemoryEntry:
     """The stored entry, a new object on every call."""
-    entry = MemoryEntry.model_validate_json(document)
-    if score is not None:
-        entry.score, entry.score_parts = score
-    return entry
+    return MemoryEntry.model_validate_json(document)
 
 
 _Session = list[tuple[int, int]]
@@ -142,13 +133,12 @@ class Shelf:
     def __init__(self, *, talk: bool) -> None:
         self.talk = talk
         self.rows: dict[str, int] = {}
-        self._dimensions = 0
         self._reset()
 
     def _reset(self) -> None:
         self._documents: list[bytes | None] = []
         self.ids: list[str] = []
-        self._vectors = array("f")
+        self._vectors = VectorRows()
         self._lengths = array("f")
         self._timestamps = array("d")
         self._importance = array("f")
@@ -221,7 +211,7 @@ class Shelf:
         self.rows[entry.id] = row
         self._documents.append(prepared.document)
         self.ids.append(entry.id)
-        self._append_vector(prepared.vector)
+        self._vectors.append(prepared.vector)
         self._lengths.append(0.0)
         self._timestamps.append(entry.timestamp.timestamp())
         self._importance.append(entry.importance_score)
@@ -234,13 +224,6 @@ class Shelf:
         for tag in entry.topic_tags:
             self._tagged.setdefault(tag, set()).add(row)
         return row
-
-    def _append_vector(self, vector: NDArray[np.float32]) -> None:
-        if vector.size and not self._dimensions:
-            # The first vector tells the dimensions; rows before it have none, which counts as zero.
-            self._dimensions = vector.size
-            self._vectors = array("f", bytes(4 * vector.size * (len(self._documents) - 1)))
-        self._vectors.frombytes(vector.tobytes() if vector.size else bytes(4 * self._dimensions))
 
     def _add_terms(self, row: int, terms: dict[str, float], share: float = 1.0) -> None:
         for term, weight in terms.items():
@@ -265,7 +248,7 @@ class Shelf:
         """Index turns anew whose surroundings have changed."""
         for place in places:
             sequence, row = session[place]
-            vector = self._vector_rows()[row].copy()
+            vector = self._vectors.rows[row].copy()
             entry = self._bury(row)
             session[place] = sequence, self._add_row(Prepared(entry, _serialise(entry), vector, _terms(entry)))
         for place in places:
@@ -285,17 +268,17 @@ class Shelf:
         self._alive[row] = 0
         return entry
 
-    def read(self, row: int, score: Score | None = None) -> MemoryEntry:
+    def read(self, row: int) -> MemoryEntry:
         """The entry in a living row, a new object."""
         document = self._documents[row]
         assert document is not None, "a dead row is in no session, under no id and found by no search"
-        return read_entry(document, score)
+        return read_entry(document)
 
     def _rebuild_if_mostly_dead(self) -> None:
         """Append the living rows anew, so that space and time follow what is stored, not what was ever stored."""
         if len(self._documents) - len(self.rows) <= max(SMALLEST_REBUILD, len(self.rows)):
             return
-        vectors = self._vector_rows().copy()
+        vectors = self._vectors.rows
         living = [(vectors[row], document) for row, document in enumerate(self._documents) if document is not None]
         self.rows = {}
         self._reset()
@@ -303,17 +286,14 @@ class Shelf:
             entry = read_entry(document)
             self.append(Prepared(entry, document, vector, _terms(entry)))
 
-    def _vector_rows(self) -> NDArray[np.float32]:
-        return np.frombuffer(self._vectors, np.float32).reshape(len(self._documents), self._dimensions)
-
     def _cosine(self, query: Query) -> NDArray[np.float32]:
-        if not self._dimensions or not query.has_meaning:
+        if not self._vectors.dimensions or not query.has_meaning:
             return np.zeros(len(self._documents), np.float32)
-        cosine: NDArray[np.float32] = self._vector_rows() @ query.vector
+        cosine: NDArray[np.float32] = self._vectors.rows @ query.vector
         return cosine
 
     def _exact_cosine(self, rows: NDArray[np.intp], query: Query) -> NDArray[np.float32]:
-        if not self._dimensions or not query.has_meaning:
+        if not self._vectors.dimensions or not query.has_meaning:
             return np.zeros(len(rows), np.float32)
         # A matrix product sums the rows of a block in different orders; this sums every row alike.
         cosine: NDArray[np.float32] = np.einsum("ij,j->i", self.vectors(rows), query.vector)
@@ -359,7 +339,7 @@ class Shelf:
 
     def vectors(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
         """The unit vectors of some rows."""
-        vectors: NDArray[np.float32] = self._vector_rows()[rows]
+        vectors: NDArray[np.float32] = self._vectors.rows[rows]
         return vectors
 
     def timestamps(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -155,7 +155,7 @@ class Page(NamedTuple):
     """The best entries of a search, and the ids of all that were considered, best first, these entries included."""
 
     entries: list[MemoryEntry]
-    considered: list[str]
+    considered: Sequence[str]
 
 
 @runtime_checkable

@@ -857,12 +857,12 @@ class L2StoreConformance:
             query = [1.0, 0.0, 0.0]
             page = await store.search_page("a", query, -1.0, limit=3, consider=10)
             assert _contents(page.entries) == ["0", "1", "2"]
-            assert page.considered == [f"id-{99 - i}" for i in range(10)]
+            assert list(page.considered) == [f"id-{99 - i}" for i in range(10)]
             page = await store.search_page("a", query, -1.0, limit=2, consider=4, tags=["odd"])
             assert _contents(page.entries) == ["1", "3"]
-            assert page.considered == ["id-98", "id-96", "id-94", "id-92"]
+            assert list(page.considered) == ["id-98", "id-96", "id-94", "id-92"]
             page = await store.search_page("a", query, -1.0, limit=5, consider=5, tags=["none", "rare"])
-            assert (_contents(page.entries), page.considered) == (["29"], ["id-70"])
+            assert (_contents(page.entries), list(page.considered)) == (["29"], ["id-70"])
             await store.close()
 
         asyncio.run(check())
@@ -897,7 +897,7 @@ class L2StoreConformance:
                 assert _contents(page.entries) == expected
                 scores = [entry.score or 0.0 for entry in page.entries]
                 assert scores == sorted(scores, reverse=True)
-                assert page.considered == [entry.id for entry in page.entries]
+                assert list(page.considered) == [entry.id for entry in page.entries]
             await store.close()
 
         asyncio.run(check())

@@ -246,7 +246,7 @@ def test_a_page_holds_the_best_entries_and_the_ids_of_all_considered(text: str |
     for limit, consider in ((1, 20), (3, 5), (5, 5), (20, 20)):
         found = page(index, text, limit=limit, consider=consider)
         assert [(one.id, one.score) for one in found.entries] == [(one.id, one.score) for one in everything[:limit]]
-        assert found.considered == ids(everything)[:consider]
+        assert list(found.considered) == ids(everything)[:consider]
 
 
 # --- putting, removing, superseding -----------------------------------------------------------------------------------
