@@ -8,7 +8,7 @@ become tags.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -77,31 +77,33 @@ class _Reader:
     def __init__(self, *, titled: bool) -> None:
         self._section = _Section(titled)
 
-    def rules(self, blocks: Sequence[SyntaxTreeNode]) -> Iterator[Rule]:
+    def rules(self, blocks: Sequence[SyntaxTreeNode]) -> list[Rule]:
         """The rules of neighbouring blocks of the file."""
-        waiting = ""  # text that may belong to the block after it
-        for block in blocks:
+        found: list[Rule] = []
+        waiting = ""  # a paragraph that may belong to the block after it
+        for before, block in zip([None, *blocks], blocks, strict=False):
             if block.type in _CODE:
-                yield Rule(_with_code(waiting or self._title(), _code(block)), self._section.tags())
-                waiting = ""
-                continue
-            if block.type in _LISTS:
-                yield from self._listed(block, waiting)
-                waiting = ""
-                continue
-            yield from self._stated(waiting)
-            waiting = ""
-            if block.type == "heading":
-                self._section.enter(int(block.tag[1:]), _inline(block))
-            elif block.type == "paragraph":
-                waiting = _paragraph(block)
-            elif block.type == "html_block":
-                yield from self.rules(_inside(block))
-            elif block.type == "blockquote":
-                yield from self.rules(block.children)
-            elif block.type == "table":
-                yield from self._rows(block)
-        yield from self._stated(waiting)
+                if before is not None and before.type in _LISTS and found and found[-1].text.endswith(_COLONS):
+                    found[-1] = found[-1]._replace(text=_with_code(found[-1].text, _code(block)))
+                else:
+                    found.append(Rule(_with_code(waiting or self._title(), _code(block)), self._section.tags()))
+            elif block.type in _LISTS:
+                found += self._listed(block, waiting)
+            else:
+                found += self._stated(waiting)
+                found += self._other(block)
+            waiting = _paragraph(block) if block.type == "paragraph" else ""
+        return [*found, *self._stated(waiting)]
+
+    def _other(self, block: SyntaxTreeNode) -> Iterable[Rule]:
+        """The rules of a block that stands for itself; a heading has none, and names those that follow."""
+        if block.type == "heading":
+            self._section.enter(int(block.tag[1:]), _inline(block))
+        if block.type == "html_block":
+            return self.rules(_inside(block))
+        if block.type == "blockquote":
+            return self.rules(block.children)
+        return self._rows(block) if block.type == "table" else []
 
     def _stated(self, paragraph: str) -> Iterator[Rule]:
         """A paragraph is one rule; where every line is a sentence, each line is one."""
