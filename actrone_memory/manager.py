@@ -8,7 +8,7 @@ import weakref
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Self
+from typing import Protocol, Self
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -33,6 +33,14 @@ from actrone_memory.tokens import token_counter
 
 ARCHIVE_WAIT_SECONDS = 0.25
 """How long a retrieval waits for the agent's other sessions to be archived, so that what was just said is found."""
+
+
+class _Attendant(Protocol):
+    """What serves a manager from outside and ends with it."""
+
+    def dismiss(self) -> None:
+        """The manager is closed."""
+        ...
 
 
 class MemoryManager:
@@ -70,6 +78,7 @@ class MemoryManager:
         self._turnstile = Turnstile()
         # A manager that is dropped without `close` must not leave its thread behind.
         weakref.finalize(self, self._background.stop).atexit = False
+        self._attendants: weakref.WeakSet[_Attendant] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._caught_up: set[str] = set()
         self._closed = False
@@ -104,6 +113,16 @@ class MemoryManager:
         manager = cls(l1, l2, embedder, config, summariser, extractor, reranker)
         await manager._cold.check_embedder()
         return manager
+
+    @property
+    def config(self) -> MemoryConfig:
+        """The settings it was made with; changing them changes nothing that is built."""
+        return self._config
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
 
     @property
     def relevance_threshold(self) -> float:
@@ -401,13 +420,15 @@ class MemoryManager:
     async def close(self) -> None:
         """Finish background work for at most ``shutdown_grace_seconds``, then close both stores.
 
-        Closing twice is no error; a close that was cancelled is finished by the next one.
+        The threads of each `SyncMemoryManager` that wraps this one end too. Closing twice is no error; a close that was
+        cancelled is finished by the next one.
 
         Raises:
             ActroneMemoryError: with ``strict_background_errors``, the first failure since the last drain.
         """
         self._closed = True
         if self._finished:
+            self._dismiss_attendants()
             return
         await self._background.close(self._config.shutdown_grace_seconds)
         try:
@@ -416,7 +437,12 @@ class MemoryManager:
             if id(self._cold.store) != id(self._hot.store):  # one object may be both tiers
                 await self._cold.close()
         self._finished = True
+        self._dismiss_attendants()
         self._raise_failures()
+
+    def _dismiss_attendants(self) -> None:
+        for attendant in list(self._attendants):
+            attendant.dismiss()
 
     def _raise_failures(self) -> None:
         failures = self._background.take_failures()

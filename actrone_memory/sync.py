@@ -36,7 +36,8 @@ class SyncMemoryManager:
     """A `MemoryManager` whose methods are plain calls; see there for what each does.
 
     Works in scripts, in threads and inside a running event loop such as a notebook's. The calls run on one loop
-    thread that starts with the first of them and ends with `close`; they are refused on that thread itself.
+    thread that starts with the first of them and ends with `close`, here or of the manager; they are refused on that
+    thread itself.
     """
 
     def __init__(self, manager: MemoryManager) -> None:
@@ -88,6 +89,16 @@ class SyncMemoryManager:
         return self._manager
 
     @property
+    def config(self) -> MemoryConfig:
+        """See `MemoryManager.config`."""
+        return self._manager.config
+
+    @property
+    def closed(self) -> bool:
+        """See `MemoryManager.closed`."""
+        return self._manager.closed
+
+    @property
     def relevance_threshold(self) -> float:
         """See `MemoryManager.relevance_threshold`."""
         return self._manager.relevance_threshold
@@ -132,6 +143,7 @@ class SyncMemoryManager:
 
     def _use(self, runner: _LoopThread) -> None:
         self._runner = runner
+        self._manager._attendants.add(runner)
         weakref.finalize(self, runner.stop)
 
     def _run(self, coroutine: Coroutine[Any, Any, R]) -> R:
@@ -176,6 +188,11 @@ class _LoopThread:
         loop.call_soon_threadsafe(loop.stop)
         if thread is not threading.current_thread():
             thread.join()
+
+    def dismiss(self) -> None:
+        """`stop`, unless the manager is being closed on this very thread: then its owner stops it after the answer."""
+        if self._thread is not threading.current_thread():
+            self.stop()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         """The loop, started when it does not run yet; called with the lock held."""

@@ -130,6 +130,8 @@ MANAGER_METHODS = {
     "drain": ("self", ""),
     "close": ("self", ""),
     "relevance_threshold": "property",
+    "config": "property",
+    "closed": "property",
 }
 SIGNATURES: dict[str, tuple[str, str] | str] = {
     # name: (documented parameters, parameters it may have besides, each with a default)
@@ -432,6 +434,18 @@ def test_the_sync_manager_answers_with_values() -> None:
         assert [turn.id for turn in memory.get_recent_turns("a", "s")] == [turn_id]
         assert isinstance(memory.manager, MemoryManager)
         assert memory.relevance_threshold == memory.manager.relevance_threshold
+        assert memory.config is memory.manager.config
+
+
+async def test_a_manager_tells_its_settings_and_whether_it_is_closed() -> None:
+    config = MemoryConfig(embedding_provider="hashing")
+    manager = await MemoryManager.create(config)
+    wrapped = SyncMemoryManager(manager)
+    assert manager.config is wrapped.config
+    assert manager.config == config
+    assert (manager.closed, wrapped.closed) == (False, False)
+    await manager.close()
+    assert (manager.closed, wrapped.closed) == (True, True)
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------

@@ -73,6 +73,7 @@ OPTIONAL_PACKAGES = {
     "huggingface_hub": {"actrone_memory._model_embedder", "actrone_memory.embedders.sentence_transformers"},
     "langchain": {"actrone_langchain"},
     "langchain_core": {"actrone_langchain"},
+    "langgraph": {"actrone_langchain"},
     "llama_index": {"actrone_llamaindex"},
     "loguru": {"actrone_memory.embedders.onnx"},
     "onnxruntime": {"actrone_memory.embedders.onnx"},
