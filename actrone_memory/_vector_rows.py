@@ -22,14 +22,14 @@ class VectorRows:
     fifth faster there than over an `array`.
     """
 
-    def __init__(self) -> None:
-        self._block = np.zeros((0, 0), np.float32)
-        self._count = 0
+    def __init__(self, rows: NDArray[np.float32] | None = None) -> None:
+        self._block = np.zeros((0, 0), np.float32) if rows is None else rows
+        self._count = len(self._block)
 
     @property
     def dimensions(self) -> int:
         """Length of every row; 0 until there is one."""
-        return self._block.shape[1]
+        return int(self._block.shape[1])
 
     @property
     def rows(self) -> NDArray[np.float32]:

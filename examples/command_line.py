@@ -27,7 +27,9 @@ def main() -> None:
         settings = os.environ | {"ACTRONE_BACKEND": "sqlite", "ACTRONE_SQLITE_PATH": str(Path(folder, "memory.db"))}
         for command in COMMANDS:
             print(f"$ actrone-memory {shlex.join(command)}", flush=True)
-            subprocess.run([sys.executable, "-m", "actrone_memory.cli", *command], cwd=EXAMPLES, env=settings, check=True)
+            subprocess.run(
+                [sys.executable, "-m", "actrone_memory.cli", *command], cwd=EXAMPLES, env=settings, check=True
+            )
             print(flush=True)
 
 
