@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from actrone_memory import ActroneMemoryError, MemoryConfig, MemoryEntry, SyncMemoryManager, ValidationError
-from actrone_memory.cli import learning, show
+from actrone_memory.cli import doctoring, learning, show, transfer
 
 app = typer.Typer(
     name="actrone-memory",
@@ -163,11 +163,58 @@ def erase(scope: Scope, yes: Yes = False) -> None:
 
 
 @app.command()
+def scopes(as_json: AsJson = False) -> None:
+    """List the scopes that hold anything."""
+    with store.open() as memory:
+        found = memory.list_agents()
+    show.names(found, json_wanted=as_json)
+
+
+@app.command()
 def sessions(scope: Scope, as_json: AsJson = False) -> None:
     """List the sessions of a scope, the most recently active first."""
     with store.open() as memory:
         found = memory.list_sessions(scope)
     show.sessions(found, json_wanted=as_json)
+
+
+@app.command()
+def export(
+    scope: Scope,
+    file: Annotated[str, typer.Argument(help="Where to write; - for stdout.")] = transfer.STANDARD,
+) -> None:
+    """Write all of a scope as lines of JSON: memories with their history, sessions with their turns."""
+    with store.open() as memory, transfer.writing(file) as write:
+        for line in memory.export_agent(scope):
+            write(line)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[str, typer.Argument(help="What 'export' wrote; - for stdin.")],
+    scope: Annotated[str | None, typer.Option("--as", help="Import it as this scope.  [default: as it was]")] = None,
+) -> None:
+    """Take in what 'export' wrote, all of it or nothing. What is there already stays."""
+    with store.open() as memory, transfer.reading(file) as lines:
+        imported = memory.import_agent(lines, scope)
+    show.imported(imported)
+
+
+@app.command()
+def reindex() -> None:
+    """Embed all memories anew, after a change of the embedder. Interrupted, it goes on where it was."""
+    with show.counting("Embedding") as progress:
+        embedded = SyncMemoryManager.reindex(store.config(), progress=progress)
+    typer.echo(f"Embedded {show.count(embedded, 'memory')} anew.")
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Check settings, store, embedder and versions, and say what to fix."""
+    findings = doctoring.examine(store.config)
+    show.findings(findings, json_wanted=as_json)
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(1)
 
 
 def _find(memory: SyncMemoryManager, scope: str, memory_id: str) -> MemoryEntry:

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from actrone_memory import MemoryEntry, RetrievedContext, SessionMetadata
+from actrone_memory import Imported, MemoryEntry, RetrievedContext, SessionMetadata
+from actrone_memory.cli.doctoring import Finding
 from actrone_memory.cli.learning import Changes
 
 SHORT_ID = 8
@@ -51,18 +52,21 @@ def count(number: int, what: str) -> str:
 @contextmanager
 def progress(title: str, steps: int) -> Iterator[Callable[[], None]]:
     """A bar on the terminal while steps are taken; nothing where no one looks."""
-    bar = Progress(
+    with _bar(visible=steps > 0) as bar:
+        task = bar.add_task(printable(title), total=steps)
+        yield lambda: bar.advance(task)
+
+
+def _bar(*, visible: bool) -> Progress:
+    return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         console=_err,
         transient=True,
-        disable=not _err.is_terminal or not steps,
+        disable=not (visible and _err.is_terminal),
     )
-    with bar:
-        task = bar.add_task(printable(title), total=steps)
-        yield lambda: bar.advance(task)
 
 
 def learnt(path: str, changes: Changes) -> None:
@@ -130,6 +134,40 @@ def sessions(found: Sequence[SessionMetadata], *, json_wanted: bool) -> None:
         say(f"{active}  {count(session.turn_count, 'turn'):>9}  {session.session_id}")
     if not found:
         say(Text("No sessions.", style="dim"))
+
+
+def names(found: Sequence[str], *, json_wanted: bool) -> None:
+    """A line for each scope."""
+    if json_wanted:
+        as_json(list(found))
+        return
+    for name in found:
+        say(name)
+    if not found:
+        say(Text("Nothing is stored yet.", style="dim"))
+
+
+def imported(what: Imported) -> None:
+    """What an import took in."""
+    say(f"Imported {count(what.memories, 'memory')} and {count(what.sessions, 'session')}.")
+
+
+@contextmanager
+def counting(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for work that tells how many are done, of how many."""
+    with _bar(visible=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def findings(found: Sequence[Finding], *, json_wanted: bool) -> None:
+    """What a doctor's examination found, problems with what to do."""
+    if json_wanted:
+        as_json([finding._asdict() for finding in found])
+        return
+    for finding in found:
+        mark = ("ok ", "green") if finding.ok else ("!! ", "bold red")
+        say(Text.assemble(mark, (f"{finding.subject:10}", "dim"), printable(finding.text)))
 
 
 def line(found: MemoryEntry) -> Text:
