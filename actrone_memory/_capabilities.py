@@ -18,6 +18,7 @@ from actrone_memory._turns import flatten, join_records
 from actrone_memory.errors import ActroneMemoryError, ConfigurationError, StoreConnectionError
 from actrone_memory.models import ContentType, MemoryEntry, SessionMetadata, Turn
 from actrone_memory.protocols import (
+    AgentListing,
     ArchiveLog,
     BatchWrites,
     EmbedderBinding,
@@ -95,6 +96,10 @@ class HotTier:
             raise _missing(self.store, "list_sessions")
         with _named_errors(self.store):
             return await self.store.list_sessions(agent_id)
+
+    async def list_agents(self) -> list[str]:
+        """Every agent that has a session."""
+        return await _agents_of(self.store)
 
     async def copy_session(self, agent_id: str, session_id: str) -> SessionCopy | None:
         """All that is known of the session."""
@@ -243,6 +248,10 @@ class ColdTier:
                 agent_id, content_types=content_types, include_superseded=include_superseded
             )
 
+    async def list_agents(self) -> list[str]:
+        """Every agent that has an entry."""
+        return await _agents_of(self.store)
+
     async def memory_ids(self, agent_id: str) -> list[str]:
         """The ids of all of the agent's entries, in the order of their writes."""
         with _named_errors(self.store):
@@ -350,6 +359,13 @@ def _with_newer_first(entries: list[MemoryEntry]) -> list[MemoryEntry]:
     order = _newer_first.newer_first(scores, times, np.empty((len(entries), 0)), None, entries.__getitem__)
     places = zip(order, [entry.score for entry in entries], strict=True)
     return [entries[place].model_copy(update={"score": score}) for place, score in places]
+
+
+async def _agents_of(store: object) -> list[str]:
+    if not isinstance(store, AgentListing):
+        raise _missing(store, "list_agents")
+    with _named_errors(store):
+        return await store.list_agents()
 
 
 def _missing(store: object, method: str) -> ConfigurationError:

@@ -245,6 +245,15 @@ class MemoryManager:
         self._check_agent(agent_id)
         return await self._hot.list_sessions(agent_id)
 
+    async def list_agents(self) -> list[str]:
+        """Every agent that has a session or a memory, in the order of their names.
+
+        Raises:
+            ConfigurationError: a store cannot list agents.
+        """
+        self._check_open()
+        return sorted({*await self._hot.list_agents(), *await self._cold.list_agents()})
+
     async def clear_session(self, agent_id: str, session_id: str) -> None:
         """Delete the session's turns, archived ones included. Summaries and facts made from it stay."""
         self._check_session(agent_id, session_id)

@@ -111,6 +111,15 @@ class SessionListing(Protocol):
 
 
 @runtime_checkable
+class AgentListing(Protocol):
+    """Capability of either tier: whose memory it holds. Without it `list_agents` is refused."""
+
+    async def list_agents(self) -> list[str]:
+        """Every agent that has a session or a memory here, in the order of their names."""
+        ...
+
+
+@runtime_checkable
 class ArchiveLog(Protocol):
     """L1 capability: which turns long-term memory has taken over. Without it the manager keeps count in its process."""
 

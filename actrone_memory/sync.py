@@ -129,6 +129,7 @@ class SyncMemoryManager:
     get_recent_turns = _forward(MemoryManager.get_recent_turns)
     get_session_metadata = _forward(MemoryManager.get_session_metadata)
     list_sessions = _forward(MemoryManager.list_sessions)
+    list_agents = _forward(MemoryManager.list_agents)
     clear_session = _forward(MemoryManager.clear_session)
     inject_memory = _forward(MemoryManager.inject_memory)
     search_memories = _forward(MemoryManager.search_memories)

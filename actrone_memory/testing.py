@@ -22,6 +22,7 @@ from actrone_memory._similarity import cosine_similarity
 from actrone_memory.errors import ActroneMemoryError, ValidationError
 from actrone_memory.models import MemoryEntry, ToolResult, Turn
 from actrone_memory.protocols import (
+    AgentListing,
     ArchiveLog,
     BatchWrites,
     Embedder,
@@ -462,6 +463,23 @@ class L1StoreConformance:
 
         asyncio.run(check())
 
+    def test_agents_with_a_session_are_listed(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(50), AgentListing)
+            assert isinstance(store, L1Store)
+            assert await store.list_agents() == []
+            for agent, session in ID_PAIRS:
+                await store.append_turn(agent, session, _turn(session, "hello"))
+            agents = sorted({agent for agent, _ in ID_PAIRS})
+            assert await store.list_agents() == agents
+            for agent, session in ID_PAIRS:
+                if agent == agents[0]:
+                    await store.clear_session(agent, session)
+            assert await store.list_agents() == agents[1:]
+            await store.close()
+
+        asyncio.run(check())
+
     def test_listed_sessions_are_all_of_one_agent(self) -> None:
         async def check() -> None:
             store = _capability(await self.make_store(50), SessionListing)
@@ -620,6 +638,21 @@ class L2StoreConformance:
             assert await store.search("a", [1.0, 0.0, 0.0], -1.0) == []
             await store.delete("no-such-id")
             await store.delete_agent_memories("a")
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_agents_with_a_memory_are_listed(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(), AgentListing)
+            assert isinstance(store, L2Store)
+            assert await store.list_agents() == []
+            for agent in ("b", "a: b", "a"):
+                await store.upsert(_entry(agent, TEXT, [1.0, 0.0, 0.0], id=f"of {agent}"))
+            assert await store.list_agents() == ["a", "a: b", "b"]
+            await store.delete("of a")
+            await store.delete_agent_memories("b")
+            assert await store.list_agents() == ["a: b"]
             await store.close()
 
         asyncio.run(check())

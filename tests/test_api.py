@@ -123,6 +123,7 @@ MANAGER_METHODS = {
     "search_memories": ("self, agent_id, query, limit=10", "content_types tags"),
     "list_memories": ("self, agent_id", "content_types include_superseded"),
     "list_sessions": ("self, agent_id", ""),
+    "list_agents": ("self", ""),
     "get_session_metadata": ("self, agent_id, session_id", ""),
     "get_recent_turns": ("self, agent_id, session_id, n=None", ""),
     "extract_memories": ("self, agent_id, session_id, n=None", ""),

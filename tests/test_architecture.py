@@ -84,12 +84,13 @@ OPTIONAL_PACKAGES = {
     "pytest": {"actrone_memory.testing"},
     "qdrant_client": {"actrone_memory.stores.qdrant"},
     "redis": {"actrone_memory.stores.redis"},
-    "rich": {"actrone_memory.cli"},
+    "markdown_it": {"actrone_memory.cli.rules"},
+    "rich": {"actrone_memory.cli.show"},
     "sentence_transformers": {"actrone_memory.embedders.sentence_transformers"},
     "tiktoken": {"actrone_memory.tokens"},
     "tokenizers": {"actrone_memory.embedders.onnx"},
     "torch": {"actrone_memory.embedders.sentence_transformers"},
-    "typer": {"actrone_memory.cli"},
+    "typer": {"actrone_memory.cli.app"},
 }
 """Which module, or package, may import what is not always installed."""
 

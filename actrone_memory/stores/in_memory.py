@@ -117,6 +117,11 @@ class InMemoryStore:
             found = [self._metadata(agent_id, name, session) for name, session in sessions.items()]
         return by_activity(found)
 
+    async def list_agents(self) -> list[str]:
+        """Every agent that has a session or a memory here."""
+        with self._lock:
+            return sorted({*(agent for agent, sessions in self._sessions.items() if sessions), *self._indexes})
+
     async def try_acquire_summary_lock(self, agent_id: str, session_id: str, ttl_seconds: int) -> bool:
         """True for the first caller within ``ttl_seconds`` (0: for every caller)."""
         check_ids(agent_id, session_id)

@@ -289,6 +289,18 @@ class SQLiteStore:
 
         return by_activity(await self._file.read(sessions))
 
+    async def list_agents(self) -> list[str]:
+        """Every agent that has a session or a memory here."""
+
+        def names(connection: sqlite3.Connection) -> list[str]:
+            found = connection.execute(
+                "SELECT name FROM agents WHERE EXISTS (SELECT 1 FROM memories WHERE agent = agents.id) "
+                "OR EXISTS (SELECT 1 FROM sessions WHERE agent = agents.id)"
+            )
+            return sorted(name for (name,) in found)
+
+        return await self._file.read(names)
+
     async def try_acquire_summary_lock(self, agent_id: str, session_id: str, ttl_seconds: int) -> bool:
         """True for the first caller within ``ttl_seconds`` (0: for every caller), of whatever process."""
         check_ids(agent_id, session_id)
