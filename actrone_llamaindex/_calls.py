@@ -15,6 +15,11 @@ CALL_BLOCK: type[Any] | None = getattr(types, "ToolCallBlock", None)
 
 UNNAMED_TOOL = "tool"
 
+_ID_KEYS = ("tool_call_id", "tool_id", "call_id", "toolUseId", "id")
+"""Where the id stands that results name; OpenAI's responses have a ``call_id`` and, for the item itself, an ``id``."""
+
+_ARGUMENT_KEYS = ("tool_kwargs", "args", "input", "arguments", "parameters")
+
 
 class ToolCall(NamedTuple):
     """One call that an assistant made. Models without call ids name the tool instead."""
@@ -32,7 +37,12 @@ def is_tool_result(message: ChatMessage) -> bool:
 def result_id(message: ChatMessage) -> str:
     """The id of the call that a tool message answers; its tool's name, or "", when it names none."""
     kwargs = message.additional_kwargs
-    return str(kwargs.get("tool_call_id") or kwargs.get("name") or "")
+    return str(kwargs.get("tool_call_id") or kwargs.get("call_id") or kwargs.get("name") or "")
+
+
+def by_what_results_name(calls: Iterable[ToolCall]) -> dict[str, ToolCall]:
+    """The newest calls by their ids, and by their tools' names: some models give ids that their results do not use."""
+    return {key: call for call in calls for key in (call.name, call.id)}
 
 
 def calls_of(message: ChatMessage) -> list[ToolCall]:
@@ -76,11 +86,11 @@ def _as_dict(call: object) -> Mapping[str, Any]:
 
 
 def _call(given: Mapping[str, Any]) -> ToolCall:
-    """A call from any of the shapes in use: the framework's, OpenAI's and Anthropic's."""
+    """A call from any of the shapes in use: the framework's and those of its models' providers."""
     function = _as_dict(given.get("function"))
     name = str(given.get("tool_name") or given.get("name") or function.get("name") or UNNAMED_TOOL)
-    call_id = given.get("tool_call_id") or given.get("tool_id") or given.get("id") or name
-    shapes = [(given, "tool_kwargs"), (given, "args"), (given, "input"), (function, "arguments")]
+    call_id = next((given[key] for key in _ID_KEYS if given.get(key)), name)
+    shapes = [*((given, key) for key in _ARGUMENT_KEYS), (function, "arguments")]
     return ToolCall(str(call_id), name, _params(next((part[key] for part, key in shapes if key in part), None)))
 
 

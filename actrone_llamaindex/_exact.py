@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from collections.abc import Mapping, Set
+from collections import deque
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import fields, is_dataclass
 from io import IOBase
 from pathlib import Path, PurePath
 from typing import Any, TypeGuard, TypeVar, cast
@@ -34,7 +36,8 @@ Model = TypeVar("Model", bound=BaseModel)
 def dump(message: ChatMessage) -> dict[str, JsonValue]:
     """``message`` as JSON, enough for `load` to rebuild it equal.
 
-    What has no JSON form becomes its repr, marked, with one warning; tuples and sets become lists, times texts.
+    What has no JSON form becomes its repr, marked, with one warning; tuples and sets become lists, dataclasses dicts,
+    times texts.
     """
     lost: list[str] = []
     dumped = _model(message, 0, lost)
@@ -43,13 +46,18 @@ def dump(message: ChatMessage) -> dict[str, JsonValue]:
     return dumped
 
 
-def load(dumped: Mapping[str, JsonValue]) -> ChatMessage:
-    """The message that `dump` was given. A class that this process does not know becomes the nearest one."""
-    message = _value(dict(dumped))
-    if isinstance(message, ChatMessage):
-        return message
-    fields = {name: _value(part) for name, part in _fields(dumped).items()}
-    return _rebuilt(ChatMessage, {name: fields[name] for name in ChatMessage.model_fields if name in fields})
+def load(dumped: object) -> ChatMessage | None:
+    """The message that `dump` was given, None for what it did not give. An unknown class becomes the nearest one."""
+    if not _is_dump(dumped):
+        return None
+    try:
+        message = _value(dumped)
+        if not isinstance(message, ChatMessage):
+            parts = {name: _value(part) for name, part in dumped["value"].items()}
+            message = _rebuilt(ChatMessage, {name: parts[name] for name in ChatMessage.model_fields if name in parts})
+    except Exception:  # another writer's data, or a class that is made differently today
+        return None
+    return message if _is_whole(message) else None
 
 
 def dump_value(value: object) -> JsonValue:
@@ -64,13 +72,23 @@ def plain(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     content = value["value"] if KIND in value else value
+    if value.get(KIND) == "items":
+        content = {str(plain(key)): item for key, item in content}
     # What is marked as a dict, or as a model, is one: its own keys are no marks.
     return {key: plain(item) for key, item in content.items()} if isinstance(content, dict) else plain(content)
 
 
-def is_dump(value: object) -> TypeGuard[dict[str, JsonValue]]:
-    """Whether ``value`` is what `dump` gives."""
+def _is_dump(value: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict) and value.get(KIND) == "model" and isinstance(value.get("value"), dict)
+
+
+def _is_whole(message: ChatMessage) -> bool:
+    return (
+        isinstance(message.role, MessageRole)
+        and isinstance(message.blocks, list)
+        and all(isinstance(block, BaseModel) for block in message.blocks)
+        and isinstance(message.additional_kwargs, dict)
+    )
 
 
 # --- to JSON ----------------------------------------------------------------------------------------------------------
@@ -87,9 +105,9 @@ def _json(value: object, depth: int, lost: list[str]) -> JsonValue:
         return _model(value, depth, lost)
     if isinstance(value, Mapping):
         return _mapping(value, depth, lost)
-    if isinstance(value, list | tuple | Set):
+    if isinstance(value, list | tuple | Set | deque):
         return [_json(item, depth + 1, lost) for item in value]
-    return _other(value, lost)
+    return _other(value, depth, lost)
 
 
 def _scalar(value: object, lost: list[str]) -> JsonValue:
@@ -112,22 +130,20 @@ def _text(value: str) -> JsonValue:
 
 def _model(value: BaseModel, depth: int, lost: list[str]) -> dict[str, JsonValue]:
     kind = type(value)
-    fields = {**vars(value), **(value.__pydantic_extra__ or {})}
-    dumped = {name: _json(part, depth + 3, lost) for name, part in fields.items()}
+    parts = {**vars(value), **(value.__pydantic_extra__ or {})}
+    dumped = {name: _json(part, depth + 3, lost) for name, part in parts.items()}
     return {KIND: "model", "class": f"{kind.__module__}:{kind.__qualname__}", "value": dumped}
 
 
 def _mapping(value: Mapping[Any, object], depth: int, lost: list[str]) -> JsonValue:
-    dumped = {_key(key): _json(item, depth + 1, lost) for key, item in value.items()}
+    if not all(isinstance(key, str) and _text(key) == key for key in value):
+        items = [[_json(key, depth + 3, lost), _json(item, depth + 3, lost)] for key, item in value.items()]
+        return _marked("items", cast("JsonValue", items))
+    dumped = {str.__str__(key): _json(item, depth + 1, lost) for key, item in value.items()}
     return _marked("dict", dumped) if KIND in dumped else dumped
 
 
-def _key(key: object) -> str:
-    text = key if isinstance(key, str) else str(key)
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _other(value: object, lost: list[str]) -> JsonValue:
+def _other(value: object, depth: int, lost: list[str]) -> JsonValue:
     if isinstance(value, bytes | bytearray | memoryview):
         return _marked("bytes", bytes(value).decode("latin-1"))
     if isinstance(value, AnyUrl):
@@ -136,11 +152,14 @@ def _other(value: object, lost: list[str]) -> JsonValue:
         return _marked("path", str(value))
     if isinstance(value, IOBase):
         return _stream(value, lost)
+    if is_dataclass(value) and not isinstance(value, type):
+        return _mapping({field.name: getattr(value, field.name, None) for field in fields(value)}, depth, lost)
+    if isinstance(value, Iterator):
+        return _repr(value, lost)  # looking into it would use it up
     try:
-        converted = to_jsonable_python(value)
+        return _json(to_jsonable_python(value), depth + 1, lost)
     except Exception:  # serialisers are code of the caller's
         return _repr(value, lost)
-    return converted if isinstance(converted, str | int | bool) else _repr(value, lost)
 
 
 def _stream(value: Any, lost: list[str]) -> JsonValue:
@@ -188,6 +207,8 @@ def _unmarked(kind: Any, dumped: dict[str, Any]) -> Any:
             return _known_model(dumped)
         case "dict":
             return {key: _value(item) for key, item in value.items()}
+        case "items":
+            return {_key(_value(key)): _value(item) for key, item in value}
         case "bytes":
             return value.encode("latin-1")
         case "text":
@@ -203,21 +224,20 @@ def _unmarked(kind: Any, dumped: dict[str, Any]) -> Any:
     return value
 
 
+def _key(key: Any) -> Any:
+    return tuple(map(_key, key)) if isinstance(key, list) else key
+
+
 def _known_model(dumped: dict[str, Any]) -> Any:
     """The model; a content block of a class this process does not know becomes text, anything else a dict."""
-    fields = {name: _value(part) for name, part in dumped["value"].items()}
+    parts = {name: _value(part) for name, part in dumped["value"].items()}
     kind = _loaded_class(dumped["class"])
     if kind is not None:
-        return _rebuilt(kind, fields)
-    if "block_type" not in fields:
-        return fields
-    text = fields.get("text")
-    return TextBlock(text=text if isinstance(text, str) else f"[{fields['block_type']}] {plain(dumped)}")
-
-
-def _fields(dumped: Mapping[str, JsonValue]) -> dict[str, Any]:
-    value = dumped.get("value")
-    return value if isinstance(value, dict) else {}
+        return _rebuilt(kind, parts)
+    if "block_type" not in parts:
+        return parts
+    text = parts.get("text")
+    return TextBlock(text=text if isinstance(text, str) else f"[{parts['block_type']}] {plain(dumped)}")
 
 
 def _loaded_class(path: str) -> type[BaseModel] | None:
@@ -229,6 +249,6 @@ def _loaded_class(path: str) -> type[BaseModel] | None:
     return found if isinstance(found, type) and issubclass(found, BaseModel) else None
 
 
-def _rebuilt(kind: type[Model], fields: dict[str, Any]) -> Model:
+def _rebuilt(kind: type[Model], parts: dict[str, Any]) -> Model:
     # Validators have run when the message was made; run again they would guess anew, or look for a file that is gone.
-    return kind.model_construct(**fields)
+    return kind.model_construct(**parts)

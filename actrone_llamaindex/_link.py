@@ -22,7 +22,12 @@ IN_PROCESS_BACKENDS = frozenset({"memory"})
 OWN_DEFAULT = f"default-{uuid4().hex}"
 """The token of the manager that serves this process's objects made without one."""
 
-_lock = threading.RLock()
+_lock = threading.Lock()
+"""Guards what follows; held for look-ups only, so that event loops may take it."""
+
+_opening = threading.Lock()
+"""Held while a manager is opened, which may take long; taken before `_lock`, never after it."""
+
 _tokens: WeakKeyDictionary[MemoryManager, str] = WeakKeyDictionary()
 _live: WeakValueDictionary[str, MemoryManager] = WeakValueDictionary()
 _wrappers: WeakValueDictionary[str, SyncMemoryManager] = WeakValueDictionary()
@@ -91,22 +96,26 @@ class ManagerLink:
     @property
     def sync(self) -> SyncMemoryManager:
         """The manager for plain calls: the given one, else one that all links to the same manager share."""
+        manager = self.manager
         with _lock:
             if self._wrapper is None:
-                manager = self.manager
                 token = _tokens.setdefault(manager, self.token)
                 self._wrapper = _wrappers.get(token) or SyncMemoryManager(manager)
                 _wrappers[token] = self._wrapper
             return self._wrapper
 
     def _reached(self) -> MemoryManager:
-        with _lock:
-            manager: MemoryManager = self._manager or self._found() or self._open()
-            self._manager = manager
-            return manager
+        if self._manager is None:
+            self._manager = self._found() or self._found_or_opened()
+        return self._manager
+
+    def _found_or_opened(self) -> MemoryManager:
+        with _opening:
+            return self._found() or self._open()
 
     def _found(self) -> MemoryManager | None:
-        live = _live.get(self.token)
+        with _lock:
+            live = _live.get(self.token)
         # A closed one that can be opened again is; one whose data went with it says that it is closed.
         return None if live is None or (live.closed and not self._in_process) else live
 
@@ -128,9 +137,10 @@ class ManagerLink:
         if opened is None or opened.manager.closed:
             known = {name: value for name, value in self.settings.items() if name in MemoryConfig.model_fields}
             opened = _opened[key] = SyncMemoryManager.create(MemoryConfig(**known))
-        _tokens[opened.manager] = self.token
-        _live[self.token] = opened.manager
-        _wrappers[self.token] = opened
+        with _lock:
+            _tokens[opened.manager] = self.token
+            _live[self.token] = opened.manager
+            _wrappers[self.token] = opened
         return opened.manager
 
     def __eq__(self, other: object) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
@@ -15,6 +16,7 @@ from actrone_llamaindex import _exact
 from actrone_llamaindex._calls import (
     UNNAMED_TOOL,
     ToolCall,
+    by_what_results_name,
     call_message,
     calls_of,
     is_tool_result,
@@ -40,7 +42,10 @@ NO_RESULT = "[no result: the call was interrupted before its tool answered]"
 CHARACTERS_PER_TOKEN = 4
 """An estimate for texts that the engine has not counted."""
 
-_RECALLED = ('<memories note="', '<earlier_turns note="')
+_RECALLED = re.compile(
+    r'(?:<memories note="[^"\n]*">\n(?:[- ] .*\n)+</memories>\n?)?'
+    r'(?:<earlier_turns note="[^"\n]*">\n(?:[- ] .*\n)+</earlier_turns>\n?)?'
+)
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -68,6 +73,17 @@ class Said(NamedTuple):
 # --- to records -------------------------------------------------------------------------------------------------------
 
 
+def derived_ids(messages: Iterable[ChatMessage], after: Iterable[Turn] = ()) -> list[str]:
+    """Ids that are the same whenever the same messages follow the same record: nothing is stored twice by them."""
+    previous = "".join(record.id for record in after)
+    ids = []
+    for message in messages:
+        told = json.dumps([previous, _exact.dump_value(message)], sort_keys=True)
+        previous = f"set-{hashlib.sha256(told.encode()).hexdigest()[:32]}"
+        ids.append(previous)
+    return ids
+
+
 def checked(messages: object, field: str = "messages") -> list[ChatMessage]:
     """The messages that belong to the conversation: without memories that `ActroneMemory.get` added, and its repairs.
 
@@ -84,7 +100,7 @@ def checked(messages: object, field: str = "messages") -> list[ChatMessage]:
 
 def results_without_call(messages: Sequence[ChatMessage]) -> bool:
     """Whether a tool answers a call that none of ``messages`` makes."""
-    made = {call.id for message in messages for call in calls_of(message)}
+    made = by_what_results_name(call for message in messages for call in calls_of(message))
     return any(is_tool_result(message) and result_id(message) not in made for message in messages)
 
 
@@ -92,11 +108,11 @@ def to_records(
     messages: Sequence[ChatMessage], session_id: str, earlier: Iterable[Turn] = (), ids: Iterable[str] = ()
 ) -> list[Turn]:
     """One record for each message, in order. ``earlier`` turns are where calls are looked up that are not here."""
-    calls = {call.id: call for said in read(earlier) for call in calls_of(said.message)}
+    calls = by_what_results_name(call for said in read(earlier) for call in calls_of(said.message))
     given = iter(ids)
     records = []
     for message in messages:
-        calls.update((call.id, call) for call in calls_of(message))
+        calls.update(by_what_results_name(calls_of(message)))
         records.append(_record(message, session_id, calls, next(given, None) or str(uuid4())))
     return records
 
@@ -138,6 +154,29 @@ def text_of(message: ChatMessage) -> str:
 def tokens(text: str) -> int:
     """What ``text`` costs, estimated."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
+
+
+def cost(turn: Turn) -> int:
+    """What a turn costs in tokens, calls and thoughts included, system messages not: the engine counts plain fields."""
+    return max(turn.token_count, sum(_cost(said.message) for said in _all([turn]) if not said.is_system))
+
+
+def system_cost(conversation: Iterable[Said]) -> int:
+    """What the system messages cost in tokens."""
+    return sum(_cost(said.message) for said in conversation if said.is_system)
+
+
+def _cost(message: ChatMessage) -> int:
+    calls = "".join(call.name + json.dumps(call.params, ensure_ascii=False, default=str) for call in calls_of(message))
+    return tokens(calls) + -(-sum(map(_length, message.blocks)) // CHARACTERS_PER_TOKEN)
+
+
+def _length(block: Any) -> int:
+    """Characters of a block that a model reads as text: words, thoughts, and what is cited."""
+    content = getattr(block, "content", None)
+    if isinstance(content, list):
+        return sum(map(_length, content))
+    return sum(len(part) for part in (getattr(block, "text", None), content) if isinstance(part, str))
 
 
 def storable(text: str) -> str:
@@ -218,8 +257,8 @@ def _by_user(turn: Turn) -> bool:
 
 
 def _messages(record: Turn) -> list[ChatMessage]:
-    own = record.metadata.get(OWN_KEY)
-    return [_exact.load(own)] if _exact.is_dump(own) else _plain_messages(record)
+    message = _exact.load(record.metadata.get(OWN_KEY))
+    return _plain_messages(record) if message is None else [message]
 
 
 def _plain_messages(record: Turn) -> list[ChatMessage]:
@@ -261,9 +300,10 @@ class _Exchange:
 
     def answer(self, result: ChatMessage) -> bool:
         """Whether one of the calls was waiting for ``result``; it is kept then."""
-        answered = next((call for call in self.open if call.id == result_id(result)), None)
-        if answered is None:
+        named = [call for call in self.open if result_id(result) in {call.id, call.name}]
+        if not named:
             return False
+        answered = next((call for call in named if call.id == result_id(result)), named[0])
         self.open.remove(answered)
         self.results.append(result)
         return True
@@ -283,7 +323,7 @@ def repaired(conversation: Iterable[Said]) -> list[ChatMessage]:
     for message, record in conversation:
         if not is_tool_result(message):
             exchanges.append(_Exchange(message))
-            callers.update((call.id, exchanges[-1]) for call in exchanges[-1].open)
+            callers.update(dict.fromkeys(by_what_results_name(exchanges[-1].open), exchanges[-1]))
         elif not (caller := callers.get(result_id(message))) or not caller.answer(message):
             exchanges.append(_rebuilt(message, record))
     return [message for exchange in exchanges for message in exchange.messages()]
@@ -310,15 +350,30 @@ def recalled_message(text: str) -> ChatMessage:
 
 
 def _is_recalled(message: ChatMessage) -> bool:
-    return message.role == MessageRole.SYSTEM and (message.content or "").startswith(_RECALLED)
+    # Nothing but the sections: a message that quotes them among words of its own belongs to the conversation.
+    content = message.content or "" if message.role == MessageRole.SYSTEM else ""
+    return content != "" and _RECALLED.fullmatch(content) is not None
 
 
-def kept_by(messages: Sequence[ChatMessage], turns: Sequence[Turn]) -> int | None:
-    """How many of ``messages`` are what the turns say, all of it; None when they tell it otherwise."""
+def kept_by(messages: Sequence[ChatMessage], turns: Sequence[Turn], trimmed: bool) -> int | None:
+    """How many of ``messages`` are what the turns say, all of it; None when they tell it otherwise.
+
+    When the session was ``trimmed``, messages may come before it that it no longer has, system messages only those
+    that were carried on.
+    """
     said = read(turns)
+    carried = sum(CARRIED_KEY in one.record.metadata for one in said)
     for there in ([message for message, _ in said], checked(repaired(said))):
-        if _same(there, messages[: len(there)]):
-            return len(there)
+        before, here = there[:carried], there[carried:]
+        begins = range(len(messages) - len(here) + 1) if trimmed or carried else range(1)
+        ends = [
+            begin + len(here)
+            for begin in begins
+            if _same(here, messages[begin : begin + len(here)])
+            and _same(before, [message for message in messages[:begin] if message.role in _SYSTEM_ROLES])
+        ]
+        if len(ends) == 1:  # where it could stand in several places, nobody can say what is new
+            return ends[0]
     return None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
+import asyncio
+from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from actrone_memory import MemoryManager, SyncMemoryManager
@@ -57,7 +58,7 @@ def answered(manager: SyncMemoryManager, steps: Steps[Result]) -> Result:
     while run.waits_for:
         try:
             answer = run.waits_for.on(manager)
-        except Exception as error:  # the steps may have something to put right
+        except BaseException as error:  # the steps may have something to put right, after an interrupt too
             run.fail(error)
         else:
             run.answer(answer)
@@ -70,8 +71,22 @@ async def awaited(manager: MemoryManager, steps: Steps[Result]) -> Result:
     while run.waits_for:
         try:
             answer = await cast("Awaitable[object]", run.waits_for.on(manager))
-        except Exception as error:  # the steps may have something to put right
+        except (Exception, asyncio.CancelledError) as error:  # the steps may have something to put right
             run.fail(error)
         else:
             run.answer(answer)
     return run.result
+
+
+async def completed(work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of ``work``; a caller that is cancelled meanwhile leaves when the work is done."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()

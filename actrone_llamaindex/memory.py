@@ -11,7 +11,8 @@ from pydantic import Field, field_validator
 
 from actrone_llamaindex import _arguments, _messages
 from actrone_llamaindex._link import ManagerLink
-from actrone_llamaindex._steps import Steps, answered, awaited, call
+from actrone_llamaindex._messages import Said
+from actrone_llamaindex._steps import Steps, answered, awaited, call, completed
 from actrone_memory import MemoryManager, RetrievedContext, SessionMetadata, SyncMemoryManager, Turn
 
 DEFAULT_TOKEN_BUDGET = 30_000
@@ -88,7 +89,7 @@ class ActroneMemory(BaseMemory):
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
         """The object that `to_dict` gave ``data``; ``memory=manager`` gives it that manager."""
-        fields = {**data, **kwargs}
+        fields = {"agent_id": None, "session_id": None, **data, **kwargs}
         fields.pop("class_name", None)
         return cls(**fields)
 
@@ -103,9 +104,10 @@ class ActroneMemory(BaseMemory):
         """What to send to a model: memories, if any, as one system message, then the conversation in its order.
 
         Recalled is what matters for ``input``, else for the newest user message; with neither there is no recall. The
-        list costs at most ``token_budget - initial_token_count`` tokens: older turns are left out whole, the
-        conversation's system messages stay, and from the newest user message on everything is there, whatever it
-        costs. Model providers accept it: a tool call without a result gets a marked one, which is never stored.
+        list costs at most ``token_budget - initial_token_count`` tokens: older turns are left out whole. The
+        conversation's system messages and everything from the newest user message on are there, whatever they cost;
+        the recall gets its shares of what they leave. Model providers accept the list: a tool call without a result
+        gets a marked one, which is never stored.
         """
         return await awaited(await self.memory.reach(), self._get(input, initial_token_count))
 
@@ -123,10 +125,14 @@ class ActroneMemory(BaseMemory):
         budget = self.token_budget - _arguments.whole_number(initial_token_count, "initial_token_count")
         turns: list[Turn] = yield call("get_recent_turns", self.agent_id, self.session_id)
         query = query if query.strip() else _messages.newest_user_text(turns)
+        said = _messages.read(turns)
+        newest = _messages.newest_user_turn(turns)
+        left = budget - _messages.system_cost(said) - sum(map(_messages.cost, turns[newest:]))
         context: RetrievedContext | None = None
-        if query.strip() and budget >= 1:
-            context = yield call("retrieve_context", self.agent_id, self.session_id, query, budget)
-        return _composed(turns, context, budget)
+        if query.strip() and left >= 1:
+            context = yield call("retrieve_context", self.agent_id, self.session_id, query, left)
+        first = _first_kept(turns[:newest], left - _messages.tokens(_rendered(context, [])))
+        return _composed(said, turns[first:], context)
 
     async def aget_all(self) -> list[ChatMessage]:
         """The conversation as it was put, all that the session keeps, and nothing else; `get` repairs what is torn."""
@@ -158,11 +164,11 @@ class ActroneMemory(BaseMemory):
         """See `aput_messages`."""
         answered(self.memory.sync, self._put(_messages.checked(messages)))
 
-    def _put(self, messages: Sequence[ChatMessage]) -> Steps[None]:
+    def _put(self, messages: Sequence[ChatMessage], ids: Sequence[str] = ()) -> Steps[None]:
         earlier: list[Turn] = []
         if _messages.results_without_call(messages):
             earlier = yield call("get_recent_turns", self.agent_id, self.session_id, EARLIER_TURNS_WITH_CALLS)
-        records = _messages.to_records(messages, self.session_id, earlier)
+        records = _messages.to_records(messages, self.session_id, earlier, ids)
         if records:
             yield call("store_turns", self.agent_id, self.session_id, records + (yield from self._carried_on(records)))
 
@@ -180,10 +186,11 @@ class ActroneMemory(BaseMemory):
     async def aset(self, messages: Sequence[ChatMessage]) -> None:
         """Make ``messages`` the conversation.
 
-        The transcript that is already there changes nothing; one that begins with it appends the rest. Memories and
-        marked results that came from `get` are not taken for conversation.
+        The transcript that is already there changes nothing; one that begins with it appends the rest. The same one set
+        again, or by many at once, is stored once. Memories and marked results that came from `get` are not taken for
+        conversation. A caller that is cancelled leaves the old conversation or the new one.
         """
-        await awaited(await self.memory.reach(), self._set(_messages.checked(messages)))
+        await completed(awaited(await self.memory.reach(), self._set(_messages.checked(messages))))
 
     def set(self, messages: Sequence[ChatMessage]) -> None:
         """See `aset`."""
@@ -191,19 +198,20 @@ class ActroneMemory(BaseMemory):
 
     def _set(self, messages: Sequence[ChatMessage]) -> Steps[None]:
         turns: list[Turn] = yield call("get_recent_turns", self.agent_id, self.session_id)
-        kept = _messages.kept_by(messages, turns)
+        kept = _messages.kept_by(messages, turns, trimmed=len(turns) >= self.memory.session_turns)
         if kept is not None:
-            yield from self._put(messages[kept:])
+            ids = _messages.derived_ids(messages[kept:], after=_messages.records_of(turns)[-1:])
+            yield from self._put(messages[kept:], ids)
             return
-        records = _messages.to_records(messages, self.session_id)
-        yield call("clear_session", self.agent_id, self.session_id)
-        if not records:
-            return
+        records = _messages.to_records(messages, self.session_id, ids=_messages.derived_ids(messages))
         try:
-            records += yield from self._carried_on(records)
-            yield call("store_turns", self.agent_id, self.session_id, records)
-        except Exception:
-            # Refused, or the store failed: the conversation must not be lost for that.
+            yield call("clear_session", self.agent_id, self.session_id)
+            if records:
+                records += yield from self._carried_on(records)
+                yield call("store_turns", self.agent_id, self.session_id, records)
+        except BaseException:
+            # Refused, broken off, or the store failed: the old conversation must not be lost for that, nor be doubled.
+            yield call("clear_session", self.agent_id, self.session_id)
             yield call("store_turns", self.agent_id, self.session_id, turns)
             raise
 
@@ -219,24 +227,20 @@ class ActroneMemory(BaseMemory):
         yield call("clear_session", self.agent_id, self.session_id)
 
 
-def _composed(turns: Sequence[Turn], context: RetrievedContext | None, budget: int) -> list[ChatMessage]:
-    """Memories, the system messages of turns that are left out, and the newest turns that the budget takes."""
-    said = _messages.read(turns)
-    always = sum(_messages.tokens(one.message.content or "") for one in said if one.is_system)
-    first = _first_kept(turns, budget - always - _messages.tokens(_rendered(context, [])))
-    recalled = _rendered(context, turns[first:])
+def _composed(said: Sequence[Said], kept: Sequence[Turn], context: RetrievedContext | None) -> list[ChatMessage]:
+    """Memories, then of what was ``said`` the system messages and the turns that are ``kept``."""
+    recalled = _rendered(context, kept)
     memories = [_messages.recalled_message(recalled)] if recalled else []
-    kept = {record.id for record in _messages.records_of(turns[first:])}
-    return memories + _messages.repaired(one for one in said if one.is_system or one.record.id in kept)
+    here = {record.id for record in _messages.records_of(kept)}
+    return memories + _messages.repaired(one for one in said if one.is_system or one.record.id in here)
 
 
-def _first_kept(turns: Sequence[Turn], room: int) -> int:
-    """Where the conversation begins: at the newest user message, or as many turns before it as fit into ``room``."""
-    first = _messages.newest_user_turn(turns)
-    room -= sum(turn.token_count for turn in turns[first:])
-    while first > 0 and turns[first - 1].token_count <= room:
+def _first_kept(earlier: Sequence[Turn], room: int) -> int:
+    """Where the conversation begins, so that the newest of the ``earlier`` turns fill no more than ``room``."""
+    first = len(earlier)
+    while first > 0 and (cost := _messages.cost(earlier[first - 1])) <= room:
         first -= 1
-        room -= turns[first].token_count
+        room -= cost
     return first
 
 

@@ -162,6 +162,8 @@ class Background:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        with self._lock:
+            self._loop = self._wake = None  # before the loop is closed: `stop` may come at any time
 
     def _take(self, most: int) -> list[Work]:
         """The next works whose session is not being worked on already."""

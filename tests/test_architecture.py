@@ -32,6 +32,7 @@ PURE = {
     "_shelf",
     "_similarity",
     "_statements",
+    "_store_calls",
     "_turns",
     "_updates",
     "_validation",
@@ -43,6 +44,7 @@ TEXT = {"context", "extraction"}
 INDEX = {"_index"}
 MODEL = {"_model_embedder"}
 CLIENTS = {"_redis_clients"}
+FILE = {"_sqlite_file"}
 PARTS = {"embedders", "stores"}
 MACHINERY = {
     "_archive",
@@ -53,13 +55,14 @@ MACHINERY = {
     "_local_chain",
     "_memories",
     "_recall",
+    "_transfer",
     "_turnstile",
 }
 LAYERS: list[set[str]] = [
     BOTTOM,
     SEAMS,
     PURE,
-    TEXT | INDEX | MODEL | CLIENTS,
+    TEXT | INDEX | MODEL | CLIENTS | FILE,
     PARTS,
     MACHINERY,
     {"manager"},
@@ -82,12 +85,13 @@ OPTIONAL_PACKAGES = {
     "pytest": {"actrone_memory.testing"},
     "qdrant_client": {"actrone_memory.stores.qdrant"},
     "redis": {"actrone_memory._redis_clients", "actrone_memory.stores.redis"},
-    "rich": {"actrone_memory.cli"},
+    "markdown_it": {"actrone_memory.cli.rules"},
+    "rich": {"actrone_memory.cli.show"},
     "sentence_transformers": {"actrone_memory.embedders.sentence_transformers"},
     "tiktoken": {"actrone_memory.tokens"},
     "tokenizers": {"actrone_memory.embedders.onnx"},
     "torch": {"actrone_memory.embedders.sentence_transformers"},
-    "typer": {"actrone_memory.cli"},
+    "typer": {"actrone_memory.cli.app"},
 }
 """Which module, or package, may import what is not always installed."""
 
@@ -193,9 +197,14 @@ def test_clients_know_nothing_of_what_is_stored(module: str) -> None:
     assert {room(target) for target in own_imports(module)} <= {"errors"}
 
 
+@pytest.mark.parametrize("module", engine_modules(FILE))
+def test_the_file_knows_no_store_and_no_index(module: str) -> None:
+    assert {room(target) for target in own_imports(module)} <= BOTTOM
+
+
 @pytest.mark.parametrize("module", engine_modules(PARTS))
 def test_a_store_or_embedder_sees_neither_the_manager_nor_another_part(module: str) -> None:
-    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | CLIENTS
+    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | CLIENTS | FILE
 
 
 def test_the_manager_is_imported_by_the_sync_manager_and_the_package_alone() -> None:

@@ -15,20 +15,26 @@ import pytest
 
 pytest.importorskip("llama_index.core")
 
-from llama_index.core.base.llms.types import ChatMessage, ImageBlock
+from llama_index.core.base.llms import types
+from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
 from llamaindex_scripts import answering, assert_accepted, calling, said
 
 from actrone_llamaindex import ActroneMemory
 from actrone_memory import (
     ConfigurationError,
+    InMemoryStore,
     MemoryConfig,
     MemoryManager,
+    StoreConnectionError,
     SyncMemoryManager,
     TokenBudgetError,
     ToolResult,
     Turn,
     ValidationError,
 )
+
+THINKING: Any = getattr(types, "ThinkingBlock", None)
+"""The framework's block of a model's thoughts, in versions that have one."""
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
 
@@ -171,6 +177,39 @@ async def test_older_turns_are_left_out_whole(memory: MemoryManager) -> None:
     assert len(conversation) == 80
 
 
+async def test_arguments_of_calls_and_thoughts_count(memory: MemoryManager) -> None:
+    for number in range(6):
+        thoughts = [THINKING(content="hm " * 400), TextBlock(text="So.")] if THINKING else [TextBlock(text="hm " * 400)]
+        await of(memory).aput_messages(
+            [
+                user(f"page {number}"),
+                calling((f"c{number}", "write", {"text": "x" * 4_000})),
+                answering(f"c{number}", "ok"),
+                ChatMessage(role="assistant", blocks=thoughts),
+            ]
+        )
+        await of(memory, "broken off").aput_messages(
+            [user(f"page {number}"), calling((f"c{number}", "write", {"text": "x" * 4_000}))]
+        )
+    whole = await of(memory, token_budget=3_000).aget()
+    assert [text for role, text in said(whole) if role == "user"] == ["page 4", "page 5"]
+    broken_off = await of(memory, "broken off", token_budget=3_000).aget()
+    assert [text for role, text in said(broken_off) if role == "user"] == ["page 4", "page 5"]
+
+
+async def test_the_recall_gets_what_the_newest_message_leaves(memory: MemoryManager) -> None:
+    for number in range(60):
+        await memory.inject_memory("a", f"Parcel {number} goes to town {number} by road." + f" word{number}" * 20)
+    recalls = set()
+    for filling in range(0, 1_900, 100):
+        mine = of(memory, f"s{filling}", token_budget=2_000)
+        await mine.aput_messages([system("Be brief."), user("Which parcel goes to town? " + "x" * 4 * filling)])
+        messages = await mine.aget()
+        assert sum(-(-len(message.content or "") // 4) for message in messages) <= 2_000
+        recalls.add(len(messages) > 2)
+    assert True in recalls
+
+
 async def test_after_the_newest_user_message_everything_is_kept(memory: MemoryManager) -> None:
     await of(memory).aput_messages([user("go"), assistant("x" * 900), system("A note."), assistant("y" * 900)])
     assert said(await of(memory, token_budget=10).aget()) == [
@@ -252,6 +291,126 @@ async def test_setting_another_transcript_replaces_and_an_empty_one_clears(memor
     await of(memory).aput(user("on"))
     await of(memory).areset()
     assert await of(memory).aget_all() == []
+
+
+class Slow(InMemoryStore):
+    """Answers late, as a store behind a network does, and loses a reply when told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loses_a_reply = False
+
+    async def append_turns(self, *arguments: Any, **options: Any) -> None:
+        await asyncio.sleep(0.005)
+        await super().append_turns(*arguments, **options)
+        await asyncio.sleep(0.005)
+        if self.loses_a_reply:
+            self.loses_a_reply = False
+            raise ConnectionError("reply lost")
+
+    async def clear_session(self, *arguments: Any) -> None:
+        await super().clear_session(*arguments)
+        await asyncio.sleep(0.005)
+
+    async def get_recent_turns(self, *arguments: Any) -> list[Turn]:
+        turns = await super().get_recent_turns(*arguments)
+        await asyncio.sleep(0.005)
+        return turns
+
+
+async def test_a_transcript_set_by_many_at_once_is_there_once() -> None:
+    store = Slow()
+    manager = await MemoryManager.create(l1=store, l2=store)
+    talk = [system("Be brief."), user("yes"), assistant("ok"), user("yes")]
+    for transcript in (talk, [*talk, assistant("ok"), user("yes")], talk[1:]):
+        await asyncio.gather(
+            *(of(manager).aset(transcript) for _ in range(5)),
+            *(asyncio.to_thread(of(manager).set, transcript) for _ in range(5)),
+        )
+        assert await of(manager).aget_all() == transcript
+    await manager.close()
+
+
+async def test_a_set_that_is_cancelled_leaves_the_old_conversation_or_the_new() -> None:
+    store = Slow()
+    manager = await MemoryManager.create(l1=store, l2=store)
+    old, new = [user("old"), assistant("older")], [user("new")]
+    cancelled = 0
+    for step in range(15):
+        await of(manager, f"s{step}").aput_messages(old)
+        task = asyncio.create_task(of(manager, f"s{step}").aset(new))
+        await asyncio.sleep(0.002 * step)
+        cancelled += task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert await of(manager, f"s{step}").aget_all() in (old, new)
+    assert cancelled > 5
+    await manager.close()
+
+
+def test_a_set_whose_loop_ends_leaves_the_old_conversation_or_the_new() -> None:
+    store = Slow()
+    manager = asyncio.run(MemoryManager.create(l1=store, l2=store))
+    old, new = [user("old"), assistant("older")], [user("new")]
+
+    async def begin(step: int) -> None:
+        await of(manager, f"s{step}").aput_messages(old)
+        task = asyncio.create_task(of(manager, f"s{step}").aset(new))
+        await asyncio.sleep(0.002 * step)
+        assert task
+
+    for step in range(12):
+        asyncio.run(begin(step))
+        assert asyncio.run(of(manager, f"s{step}").aget_all()) in (old, new)
+    asyncio.run(manager.close())
+
+
+async def test_a_set_whose_reply_is_lost_leaves_the_old_conversation() -> None:
+    store = Slow()
+    manager = await MemoryManager.create(l1=store, l2=store)
+    await of(manager).aput_messages([user("old"), assistant("older")])
+    store.loses_a_reply = True
+    with pytest.raises(StoreConnectionError):
+        await of(manager).aset([user("new")])
+    assert await of(manager).aget_all() == [user("old"), assistant("older")]
+    await manager.close()
+
+
+@pytest.mark.parametrize("rules", [[], [system("Be brief.")]])
+async def test_setting_a_transcript_longer_than_the_session_changes_nothing(rules: list[ChatMessage]) -> None:
+    manager = await MemoryManager.create(MemoryConfig(max_session_turns=5))
+    talk = rules + [message for number in range(9) for message in (user(f"q{number}"), assistant(f"a{number}"))]
+    await of(manager).aset(talk)
+    await manager.drain()
+    before = await manager.get_recent_turns("a", "s")
+    assert len(before) == 5
+    for again in (talk, await of(manager).aget_all()):
+        await of(manager).aset(again)
+        assert await manager.get_recent_turns("a", "s") == before
+    await of(manager).aset([*talk, user("more")])
+    await manager.drain()
+    assert [turn.id for turn in await manager.get_recent_turns("a", "s")][:-1] == [turn.id for turn in before[1:]]
+    assert await of(manager).aget_all() == [*rules, *talk[-8:], user("more")]
+    await of(manager).aset([system("Other rules."), *talk[len(rules) :]])
+    assert (await of(manager).aget_all())[0] == system("Other rules.")
+    await manager.close()
+
+
+async def test_a_long_transcript_that_repeats_itself_is_neither_shortened_nor_prolonged() -> None:
+    manager = await MemoryManager.create(MemoryConfig(max_session_turns=3))
+    for count in (6, 6, 7):
+        await of(manager).aset([message for _ in range(count) for message in (user("yes"), assistant("ok"))])
+        await manager.drain()
+        assert await of(manager).aget_all() == [user("yes"), assistant("ok")] * 3
+        assert len(await manager.list_memories("a", content_types=["turn"])) == count
+    await manager.close()
+
+
+async def test_a_system_message_that_quotes_memories_is_one_of_the_conversation(memory: MemoryManager) -> None:
+    await memory.inject_memory("a", "Tests run with vitest.")
+    context = await memory.retrieve_context("a", "s", "how do tests run?", 2_000)
+    quoting = system(context.render(turns=False) + "Never speak of this.")
+    await of(memory).aput_messages([quoting, system(context.render(turns=False)), user("go")])
+    assert await of(memory).aget_all() == [quoting, user("go")]
 
 
 async def test_what_a_read_added_is_not_stored_when_it_is_set_again(memory: MemoryManager) -> None:
@@ -353,6 +512,34 @@ async def test_ids_that_come_again_and_calls_without_ids_are_kept_in_their_place
         assert await of(memory).aget() == talk
 
 
+CALLS_AND_IDS_OF_RESULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "OpenAI": ({"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}, "call_1"),
+    "OpenAI responses": ({"id": "fc_1", "call_id": "call_1", "name": "f", "arguments": '{"x": 1}'}, "call_1"),
+    "Anthropic": ({"id": "toolu_1", "type": "tool_use", "name": "f", "input": {"x": 1}}, "toolu_1"),
+    "Bedrock": ({"toolUseId": "t1", "name": "f", "input": '{"x": 1}'}, "t1"),
+    "Gemini": ({"id": "unused", "name": "f", "args": {"x": 1}}, "f"),
+    "Ollama": ({"function": {"name": "f", "arguments": {"x": 1}}}, "f"),
+}
+
+
+@pytest.mark.parametrize("provider", CALLS_AND_IDS_OF_RESULTS)
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_calls_and_results_of_every_provider_belong_together(
+    memory: MemoryManager, provider: str, at_once: bool
+) -> None:
+    call, result_id = CALLS_AND_IDS_OF_RESULTS[provider]
+    made = ChatMessage(role="assistant", content=None, additional_kwargs={"tool_calls": [call]})
+    talk = [user("go"), made, answering(result_id, "found"), assistant("ok")]
+    if at_once:
+        await of(memory).aput_messages(talk)
+    else:
+        for message in talk:
+            await of(memory).aput(message)
+    assert await of(memory).aget() == talk
+    (turn,) = await memory.get_recent_turns("a", "s")
+    assert turn.tool_results == [ToolResult(tool_name="f", params={"x": 1}, result="found", success=True)]
+
+
 async def test_a_stray_result_does_not_break_the_list(memory: MemoryManager) -> None:
     await of(memory).aput_messages([user("go"), answering("gone", "found"), ChatMessage(role="tool", content="bare")])
     messages = await of(memory).aget()
@@ -397,9 +584,24 @@ async def test_a_talk_begun_by_another_framework_continues(memory: MemoryManager
     assert [record.id for record in turns[1].records] == ["1", "2", "3", "4"]
 
 
-async def test_metadata_of_our_name_that_is_no_message_is_passed_over(memory: MemoryManager) -> None:
-    await memory.store_turn("a", "s", "hello", "hi", metadata={"llamaindex": {"mine": 1}})
-    assert await of(memory).aget_all() == [user("hello"), assistant("hi")]
+MESSAGE = "llama_index.core.base.llms.types:ChatMessage"
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        7,
+        {"mine": 1},
+        {"$kind": "model", "value": {}},
+        {"$kind": "model", "class": 7, "value": {"role": {"$kind": "role", "value": "user"}}},
+        {"$kind": "model", "class": MESSAGE, "value": {"role": "user", "blocks": []}},
+        {"$kind": "model", "class": MESSAGE, "value": {"role": {"$kind": "role", "value": "user"}, "blocks": ["x"]}},
+        {"$kind": "model", "class": MESSAGE, "value": {"blocks": [{"$kind": "bytes"}]}},
+    ],
+)
+async def test_metadata_of_our_name_that_is_no_message_is_passed_over(memory: MemoryManager, own: Any) -> None:
+    await memory.store_turn("a", "s", "hello", "hi", metadata={"llamaindex": own})
+    assert await of(memory).aget_all() == await of(memory).aget() == [user("hello"), assistant("hi")]
 
 
 async def test_a_plain_turn_reads_as_question_calls_results_answer(memory: MemoryManager) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +159,32 @@ async def test_bytes_and_odd_numbers_in_additional_kwargs_come_back(memory: Memo
     assert back.additional_kwargs == kwargs
 
 
+@dataclass
+class Usage:
+    tokens: int
+    shares: list[float]
+
+
+async def test_keys_of_every_kind_come_back_and_containers_come_back_as_lists_and_dicts(
+    memory: MemoryManager, caplog: pytest.LogCaptureFixture
+) -> None:
+    keyed = {1: "a", "1": "b", None: {2.5: "c"}, ("x", 1): "d", "\ud800": "e", MessageRole.USER: "f"}
+    kwargs = {"keyed": keyed, "usage": Usage(3, [0.5]), "last": deque([1, (2,)])}
+    (back,) = await kept(memory, ChatMessage(role="user", content="hi", additional_kwargs=kwargs))
+    assert back.additional_kwargs == {
+        "keyed": keyed,
+        "usage": {"tokens": 3, "shares": [0.5]},
+        "last": [1, [2]],
+    }
+    assert caplog.records == []
+
+
+async def test_an_iterator_is_not_used_up(memory: MemoryManager) -> None:
+    numbers = iter([1, 2])
+    await kept(memory, ChatMessage(role="user", content="hi", additional_kwargs={"numbers": numbers}))
+    assert list(numbers) == [1, 2]
+
+
 def test_what_contains_itself_ends() -> None:
     ring: dict[str, Any] = {}
     ring["ring"] = ring
@@ -175,7 +203,9 @@ async def test_a_block_of_a_class_that_is_not_here_is_kept_as_text(memory: Memor
     dumped: Any = _exact.dump(ChatMessage(role="user", content="x"))
     block = dumped["value"]["blocks"][0]
     block["class"], block["value"] = "llama_index.later:HologramBlock", {"block_type": "hologram", "depth": 3}
-    (text,) = _exact.load(dumped).blocks
+    read = _exact.load(dumped)
+    assert read is not None
+    (text,) = read.blocks
     assert isinstance(text, TextBlock)
     assert "hologram" in text.text
     assert "3" in text.text

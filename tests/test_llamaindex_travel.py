@@ -8,6 +8,7 @@ import json
 import pickle
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from llama_index.core.workflow import Context, JsonPickleSerializer, JsonSeriali
 from llamaindex_scripts import UPSTREAM, ScriptedLLM, said
 
 from actrone_llamaindex import ActroneMemory, ActroneMemoryBlock, _link
-from actrone_memory import ConfigurationError, MemoryConfig, MemoryManager, SyncMemoryManager
+from actrone_memory import ConfigurationError, MemoryConfig, MemoryManager, SyncMemoryManager, ValidationError
 
 pytestmark = UPSTREAM
 
@@ -137,6 +138,34 @@ def test_elsewhere_a_manager_is_opened_once_from_the_settings() -> None:
 
 
 @pytest.mark.usefixtures("durable")
+async def test_a_manager_that_opens_slowly_holds_up_nobody_else(
+    memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opens, opened = threading.Event(), threading.Event()
+    create = SyncMemoryManager.create
+
+    def slowly(*arguments: Any) -> SyncMemoryManager:
+        opens.set()
+        assert opened.wait(10)
+        return create(*arguments)
+
+    monkeypatch.setattr(SyncMemoryManager, "create", slowly)
+    link = _link.ManagerLink.to({"token": "of another process", "settings": of(memory).memory.settings})
+    late = ActroneMemory.from_defaults(memory=memory, agent_id="a", session_id="late").model_copy(
+        update={"memory": link}
+    )
+    opening = asyncio.create_task(late.aget())
+    assert await asyncio.to_thread(opens.wait, 10)
+    beside = of(memory)
+    await beside.aput(ChatMessage(content="hello"))
+    beside.put(ChatMessage(content="hello"))
+    assert not opening.done()
+    opened.set()
+    assert await opening == []
+    await asyncio.to_thread(link.sync.close)
+
+
+@pytest.mark.usefixtures("durable")
 async def test_a_closed_manager_is_opened_again() -> None:
     manager = await MemoryManager.create()
     data = of(manager).to_dict()
@@ -171,6 +200,12 @@ async def test_a_block_travels_too(memory: MemoryManager) -> None:
     block = ActroneMemoryBlock(memory=memory, agent_id="a")
     assert pickle.loads(pickle.dumps(block)).memory.manager is memory
     assert ActroneMemoryBlock(**block.model_dump()).memory.manager is memory
+
+
+@pytest.mark.parametrize("data", [{}, {"agent_id": "a"}, {"agent_id": 7, "session_id": "s"}])
+def test_data_without_its_ids_is_refused(data: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=r"^(agent_id|session_id): "):
+        ActroneMemory.from_dict(data)
 
 
 @pytest.mark.parametrize("memory", [7, "manager", {"token": 3}, {}])
