@@ -223,6 +223,20 @@ async def test_a_retry_is_recognised_among_the_last_thousand_records(store: Redi
     assert texts(await store.get_recent_turns("a", "s")) == ["1497", "1498", "1499"]
 
 
+async def test_a_session_that_was_moved_here_waits_and_recognises_as_before(store: RedisStore) -> None:
+    elsewhere = InMemoryStore(3)
+    await elsewhere.append_turns("a", "s", [said(str(i), id=str(i)) for i in range(6)], hold=True)
+    await elsewhere.mark_archived("a", "s", (await elsewhere.unarchived("a", "s"))[:4])
+    copy = await elsewhere.copy_session("a", "s")
+    assert copy is not None
+    assert await store.add_session("a", copy)
+    assert await store.copy_session("a", "s") == copy
+    await store.append_turns("a", "s", [said("again", id="0"), said("again", id="5"), said("new", id="6")], hold=True)
+    assert texts(await store.get_recent_turns("a", "s")) == ["4", "5", "new"]
+    assert texts(await store.unarchived("a", "s")) == ["4", "5", "new"]
+    assert [metadata.session_id for metadata in await store.list_sessions("a")] == ["s"]
+
+
 async def test_a_late_mark_finds_no_record_of_the_session_that_came_after(store: RedisStore) -> None:
     records = [said(str(i), id=str(i)) for i in range(3)]
     await store.append_turns("a", "s", records, hold=True)
@@ -297,7 +311,9 @@ async def state(store: Both, session: str) -> object:
     recent, waiting = await store.get_recent_turns("a", session), await store.unarchived("a", session)
     numbers = [record.sequence or 0 for turn in (waiting or recent) for record in turn.records]
     gapless = numbers == list(range(numbers[0], numbers[0] + len(numbers))) if numbers else True
-    return shape(recent), shape(waiting), gapless, await store.get_session_metadata("a", session)
+    copy = await store.copy_session("a", session)
+    known = copy and (copy.given_up, [record.id for record in copy.records], copy.hold)
+    return shape(recent), shape(waiting), gapless, known, await store.get_session_metadata("a", session)
 
 
 # --- times to live ----------------------------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ end
 -- KEYS log; ARGV n. Returns the number of the first record and the records of the last n turns.
 function steps.recent(keys, argv)
   local log = read_log(keys[1])
-  if not log then
+  if not log or log.turns == log.oldest then
     return {}
   end
   return records_from(log, begins(log, math.max(log.oldest, log.turns - tonumber(argv[2]))))
@@ -154,7 +154,7 @@ end
 -- start of the first turn that is not wholly archived.
 function steps.pending(keys)
   local log = read_log(keys[1])
-  if not log or log.archived >= log.next - 1 then
+  if not log or log.turns == log.oldest or log.archived >= log.next - 1 then
     return {}
   end
   local turn = log.turns - 1
@@ -191,6 +191,47 @@ function steps.erase(keys, argv)
       settle(log, seen, keys[1], name, tonumber(ttl))
     end
   end
+end
+
+-- KEYS log, seen. Returns the numbers, flags and times of a session, the ids of trimmed records, and the kept records.
+function steps.copy(keys)
+  local log = read_log(keys[1])
+  if not log then
+    return {}
+  end
+  local given_up = redis.call('ZRANGEBYSCORE', keys[2], '-inf', '(' .. digits(log.first))
+  return {digits(log.next), digits(log.archived), digits(log.erased), log.hold and '1' or '0', log.created, log.active,
+    given_up, records_from(log, log.first)}
+end
+
+-- KEYS log, seen, index; ARGV name, ttl, next, archived, erased, hold, created, active, how many ids of trimmed records
+-- follow, these ids, then for each record: id, whether it opens a turn, document. 0 when there is such a session.
+function steps.add(keys, argv)
+  local name, ttl, next, archived, erased, hold, created, active, given_up = unpack(argv, 2, 10)
+  if redis.call('EXISTS', keys[1]) == 1 then
+    return 0
+  end
+  local log = new_log(keys[1], keys[2])
+  log.archived, log.erased, log.hold = tonumber(archived), tonumber(erased), hold == '1'
+  log.created, log.active, log.touched = created, active, math.floor(log.first / 1000)
+  local first_record = 11 + tonumber(given_up)
+  log.next = tonumber(next)
+  log.first = log.next - (#argv + 1 - first_record) / 3
+  for i = first_record, #argv, 3 do
+    local number = log.first + (i - first_record) / 3
+    redis.call('HSET', log.key, 'r' .. digits(number), argv[i + 2])
+    if argv[i + 1] == '1' then
+      redis.call('HSET', log.key, 't' .. digits(log.turns), digits(number))
+      log.turns = log.turns + 1
+    end
+    redis.call('ZADD', keys[2], digits(number), argv[i])
+  end
+  for i = 11, first_record - 1 do
+    redis.call('ZADD', keys[2], digits(log.first - first_record + i), argv[i])
+  end
+  write_log(log)
+  settle(log, keys[2], keys[3], name, tonumber(ttl))
+  return 1
 end
 
 -- KEYS log, seen, lock, index; ARGV name.

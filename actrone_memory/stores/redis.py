@@ -17,11 +17,13 @@ from uuid import uuid4
 
 from actrone_memory import _validation
 from actrone_memory._redis_clients import RedisClients
-from actrone_memory._session_log import BACKLOG_TURNS, REMEMBERED_RECORD_IDS
+from actrone_memory._session_log import BACKLOG_TURNS, REMEMBERED_RECORD_IDS, starts_of
+from actrone_memory._store_calls import by_activity, check_ids, checked_copy
 from actrone_memory._turns import flatten, join_records
 from actrone_memory.config import MemoryConfig
 from actrone_memory.errors import ConfigurationError
 from actrone_memory.models import SessionMetadata, Turn
+from actrone_memory.protocols import SessionCopy
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis, RedisCluster
@@ -158,7 +160,7 @@ class RedisStore:
         found = []
         for some in _chunks(await self._sessions(agent_id), SESSIONS_PER_STEP):
             found += await self._describe(agent_id, some)
-        return sorted(found, key=lambda m: m.last_active.timestamp() if m.last_active else 0.0, reverse=True)
+        return by_activity(found)
 
     async def try_acquire_summary_lock(self, agent_id: str, session_id: str, ttl_seconds: int) -> bool:
         """True for the first caller within ``ttl_seconds`` (0: for every caller)."""
@@ -194,6 +196,50 @@ class RedisStore:
         for some in _chunks(await self._sessions(agent_id), SESSIONS_PER_STEP):
             touched = [key for keys in some for key in (keys.log, keys.seen)]
             await self._redis.run("erase", [some[0].index, *touched], *self._window, *(keys.name for keys in some))
+
+    # --- whole sessions -------------------------------------------------------------------------------------------
+
+    async def copy_session(self, agent_id: str, session_id: str) -> SessionCopy | None:
+        """All that is known of the session; None when there is none."""
+        keys = _keys(agent_id, session_id)
+        found = await self._redis.run("copy", [keys.log, keys.seen])
+        if not found:
+            return None
+        following, archived, erased, hold, created, active, given_up, records = found
+        return SessionCopy(
+            session_id=session_id,
+            records=_records(records),
+            given_up=[name.decode() for name in given_up],
+            next_sequence=int(following),
+            archived=int(archived),
+            erased=int(erased),
+            hold=hold == b"1",
+            created_at=_moment(created),
+            last_active=_moment(active),
+        )
+
+    async def add_session(self, agent_id: str, copy: SessionCopy) -> bool:
+        """Add the session as it was copied, in one step; False, and nothing, when there is one of its name.
+
+        It expires as if its last turn were written now.
+        """
+        check_ids(agent_id)
+        copy = checked_copy(copy)
+        keys, starts = _keys(agent_id, copy.session_id), set(starts_of(copy.records))
+        added = await self._redis.run(
+            "add",
+            [keys.log, keys.seen, keys.index],
+            keys.name,
+            self._ttl,
+            *map(str, (copy.next_sequence, copy.archived, copy.erased)),
+            _flag(copy.hold),
+            _instant(copy.created_at),
+            _instant(copy.last_active),
+            str(len(copy.given_up)),
+            *copy.given_up,
+            *(part for one in copy.records for part in (one.id, _flag(one.sequence in starts), _document(one))),
+        )
+        return bool(added)
 
     # --- vectors of stored texts ----------------------------------------------------------------------------------
 
@@ -252,8 +298,8 @@ class RedisStore:
                 agent_id=agent_id,
                 session_id=unquote(keys.name),
                 turn_count=min(turns, self._max_turns),
-                created_at=datetime.fromisoformat(created.decode()),
-                last_active=datetime.fromisoformat(active.decode()),
+                created_at=_moment(created),
+                last_active=_moment(active),
             )
             for keys, (turns, created, active) in zip(sessions, _chunks(found, 3), strict=True)
             if turns
@@ -290,8 +336,19 @@ def _keys(agent_id: object, session_id: object) -> _Keys:
 
 def _parts(record: Turn) -> tuple[str, str, str, str]:
     """What the script must know of a record: id, whether it continues, its time (in UTC, so texts compare), itself."""
-    document = record.model_dump_json(exclude={"records", "sequence"})
-    return record.id, _flag(record.continues), record.timestamp.isoformat(timespec="microseconds"), document
+    return record.id, _flag(record.continues), _instant(record.timestamp), _document(record)
+
+
+def _document(record: Turn) -> str:
+    return record.model_dump_json(exclude={"records", "sequence"})
+
+
+def _instant(time: datetime | None) -> str:
+    return "" if time is None else time.isoformat(timespec="microseconds")
+
+
+def _moment(instant: bytes) -> datetime | None:
+    return datetime.fromisoformat(instant.decode()) if instant else None
 
 
 def _records(found: Sequence[bytes]) -> list[Turn]:
