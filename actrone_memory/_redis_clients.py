@@ -26,6 +26,9 @@ FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
 """Between two attempts lies a random part of a pause that doubles from the first to the longest."""
 
+KEYS_PER_PAGE = 1_000
+"""Keys that Redis looks at in one step of a scan."""
+
 CLOSE_SECONDS = 0.5
 """How long `close` waits for another thread's loop to close its client; a loop that is busy does it afterwards."""
 
@@ -124,6 +127,23 @@ class RedisClients:
         except TimeoutError:
             cause = failures[-1] if failures else TimeoutError(f"no answer within {most:g} seconds")
             raise self._error(cause) from cause
+        except self._driver.failures as error:
+            raise self._error(error) from error
+
+    async def scan(self, pattern: str) -> set[bytes]:
+        """The keys of all nodes that match, found by looking through all keys; each page is bounded in time.
+
+        Raises:
+            StoreConnectionError: Redis failed, or did not answer in time.
+        """
+        try:
+            opened = await self._opened()
+            if await self._driver.is_cluster_in_disguise(opened.client):
+                self.forget(asyncio.get_running_loop(), opened)
+                await opened.end()
+                opened = await self._opened()
+            async with opened.places:
+                return {key async for key in opened.client.scan_iter(match=pattern, count=KEYS_PER_PAGE)}
         except self._driver.failures as error:
             raise self._error(error) from error
 
@@ -271,6 +291,13 @@ class _Driver:
             self._clustered = True
             return True
         return "READONLY" in str(error) or type(error).__name__ == "ReadOnlyError"
+
+    async def is_cluster_in_disguise(self, client: Any) -> bool:
+        """Whether a client of one server talks to a node of a cluster, which is remembered."""
+        if not isinstance(client, self._redis) or not (await client.info("cluster")).get("cluster_enabled"):
+            return False
+        self._clustered = True
+        return self._given is None
 
     def _has_moved(self, error: Exception) -> bool:
         # A plain client of redis-py 5 makes no class of it, and then leaves the word in the text.

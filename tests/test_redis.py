@@ -601,6 +601,11 @@ async def test_the_user_of_the_operators_page_may_do_all_that_is_needed(server: 
         assert await store.try_acquire_summary_lock("b", "s", 10)
         assert not await store.try_acquire_summary_lock("b", "s", 0)
         assert len(await store.list_sessions("b")) == 1
+        assert await store.list_agents() == ["a", "b"]
+        copy = await store.copy_session("b", "s")
+        assert copy is not None
+        assert await store.add_session("c", copy)
+        await store.clear_session("c", "s")
         await store.clear_session("b", "s")
         await store.close()
         await memory.erase_agent_memories("a", all_sessions=True)

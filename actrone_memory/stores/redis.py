@@ -162,6 +162,11 @@ class RedisStore:
             found += await self._describe(agent_id, some)
         return by_activity(found)
 
+    async def list_agents(self) -> list[str]:
+        """Every agent that has a session here, in the order of their names; looks through all keys of the server."""
+        found = await self._redis.scan("actrone:{*}:sessions")
+        return sorted(unquote(key.decode().split("{")[1].split("}")[0]) for key in found)
+
     async def try_acquire_summary_lock(self, agent_id: str, session_id: str, ttl_seconds: int) -> bool:
         """True for the first caller within ``ttl_seconds`` (0: for every caller)."""
         keys = _keys(agent_id, session_id)
