@@ -41,6 +41,7 @@ from actrone_memory.protocols import (
     TurnBatches,
 )
 from actrone_memory.stores.in_memory import InMemoryStore
+from actrone_memory.stores.qdrant import QdrantStore
 from actrone_memory.sync import SyncMemoryManager
 
 __version__ = "0.1.0"
@@ -73,6 +74,7 @@ __all__ = [
     "OpenAIFactExtractor",
     "Page",
     "PagedSearch",
+    "QdrantStore",
     "Reranker",
     "RetrievedContext",
     "SessionListing",

@@ -8,10 +8,11 @@ from actrone_memory.config import MemoryConfig
 from actrone_memory.embedders.hashing import HashingEmbedder
 from actrone_memory.embedders.openai import OpenAIEmbedder
 from actrone_memory.embedders.static import StaticEmbedder
-from actrone_memory.errors import ConfigurationError, ValidationError
+from actrone_memory.errors import ConfigurationError, StoreConnectionError, ValidationError
 from actrone_memory.extraction import OpenAIFactExtractor
 from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
 from actrone_memory.stores.in_memory import InMemoryStore
+from actrone_memory.stores.qdrant import QdrantStore
 
 
 def checked_config(config: MemoryConfig | None) -> MemoryConfig:
@@ -33,11 +34,13 @@ def build_stores(config: MemoryConfig, l1: L1Store | None, l2: L2Store | None) -
     if l1 is not None and l2 is not None:
         return l1, l2
     if config.backend == "redis_qdrant":
-        raise ConfigurationError(
-            "backend='redis_qdrant' is not available in this version: the Redis and Qdrant stores are missing. Use "
-            "backend='memory', or pass stores of your own as create(l1=..., l2=...).",
-            {"setting": "backend", "missing": ["redis", "qdrant"]},
-        )
+        if l1 is None:
+            raise ConfigurationError(
+                "backend='redis_qdrant' is not available in this version: the Redis store is missing. Use "
+                "backend='memory', or pass a store of your own as create(l1=...).",
+                {"setting": "backend", "missing": ["redis"]},
+            )
+        return l1, QdrantStore.from_config(config)
     store = InMemoryStore(
         config.max_session_turns,
         relevance_weight=config.relevance_weight,
@@ -52,7 +55,13 @@ async def build_embedder(config: MemoryConfig, l2: L2Store) -> Embedder:
     match config.embedding_provider:
         case "local":
             _check_methods("l2", l2, L2Store)
-            return await local_embedder(config.local_model, l2)
+            try:
+                return await local_embedder(config.local_model, l2)
+            except StoreConnectionError:
+                if not config.degrade:
+                    raise
+                # As for an empty store: whether it fits is asked with every call, once the store can be reached.
+                return await local_embedder(config.local_model, InMemoryStore())
         case "static":
             return StaticEmbedder()
         case "hashing":

@@ -75,12 +75,18 @@ class MemoryNotFoundError(ActroneMemoryError):
 
 
 class StoreConnectionError(ActroneMemoryError):
-    """The named store failed. ``cause`` is the exception it raised."""
+    """The named store failed. ``cause`` is the exception it raised; ``advice`` says what to do about it."""
 
-    def __init__(self, store: str, cause: BaseException, details: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        store: str,
+        cause: BaseException,
+        details: dict[str, Any] | None = None,
+        *,
+        advice: str = "Check that it runs and can be reached; the cause is in `.cause`.",
+    ) -> None:
         super().__init__(
-            f"The store {store} failed: {type(cause).__name__}{f': {cause}' if str(cause) else ''}. "
-            "Check that it runs and can be reached; the cause is in `.cause`.",
+            f"The store {store} failed: {type(cause).__name__}{f': {cause}' if str(cause) else ''}. {advice}",
             code="store_connection",
             details={"store": store, "cause": repr(cause), **(details or {})},
         )

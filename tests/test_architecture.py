@@ -31,7 +31,9 @@ PURE = {
     "_session_log",
     "_shelf",
     "_similarity",
+    "_sparse_terms",
     "_statements",
+    "_store_calls",
     "_turns",
     "_updates",
     "_validation",
@@ -42,6 +44,7 @@ PURE = {
 TEXT = {"context", "extraction"}
 INDEX = {"_index"}
 MODEL = {"_model_embedder"}
+CLIENTS = {"_qdrant_link"}
 PARTS = {"embedders", "stores"}
 MACHINERY = {
     "_archive",
@@ -58,7 +61,7 @@ LAYERS: list[set[str]] = [
     BOTTOM,
     SEAMS,
     PURE,
-    TEXT | INDEX | MODEL,
+    TEXT | INDEX | MODEL | CLIENTS,
     PARTS,
     MACHINERY,
     {"manager"},
@@ -70,6 +73,7 @@ LAYERS: list[set[str]] = [
 CORE_PACKAGES = {"numpy", "pydantic", "pydantic_core", "pydantic_settings", "snowballstemmer"}
 OPTIONAL_PACKAGES = {
     "fastembed": {"actrone_memory.embedders.onnx"},
+    "httpx": {"actrone_memory._qdrant_link"},
     "huggingface_hub": {"actrone_memory._model_embedder", "actrone_memory.embedders.sentence_transformers"},
     "langchain": {"actrone_langchain"},
     "langchain_core": {"actrone_langchain"},
@@ -78,7 +82,8 @@ OPTIONAL_PACKAGES = {
     "onnxruntime": {"actrone_memory.embedders.onnx"},
     "openai": {"actrone_memory.embedders.openai", "actrone_memory.extraction"},
     "pytest": {"actrone_memory.testing"},
-    "qdrant_client": {"actrone_memory.stores.qdrant"},
+    "portalocker": {"actrone_memory._qdrant_link"},
+    "qdrant_client": {"actrone_memory.stores.qdrant", "actrone_memory._qdrant_link"},
     "redis": {"actrone_memory.stores.redis"},
     "rich": {"actrone_memory.cli"},
     "sentence_transformers": {"actrone_memory.embedders.sentence_transformers"},
@@ -186,9 +191,14 @@ def test_the_index_imports_only_pure_modules_and_what_is_below(module: str) -> N
     assert {room(target) for target in own_imports(module)} <= PURE | SEAMS | BOTTOM
 
 
+@pytest.mark.parametrize("module", engine_modules(CLIENTS))
+def test_clients_know_nothing_of_what_is_stored(module: str) -> None:
+    assert {room(target) for target in own_imports(module)} <= {"errors"}
+
+
 @pytest.mark.parametrize("module", engine_modules(PARTS))
 def test_a_store_or_embedder_sees_neither_the_manager_nor_another_part(module: str) -> None:
-    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL
+    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | CLIENTS
 
 
 def test_the_manager_is_imported_by_the_sync_manager_and_the_package_alone() -> None:

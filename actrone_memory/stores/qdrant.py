@@ -1,0 +1,964 @@
+"""Long-term memory in Qdrant: one collection for all agents, on a server that many processes share.
+
+Qdrant finds candidates by meaning and by words in one request; the order among them is that of every other store, made
+in this process by the same code. What is exact and what is not:
+
+- Of up to `WHOLE_SHELF` memories of an agent (and as many archived turns) every one is a candidate: the order is that
+  of the in-process store.
+- Of more, the candidates are the `BY_MEANING` nearest and the `BY_WORDS` best by words. Their scores are exact but for
+  the mean length of a memory and the spread of cosines, both told by a sample of `WHOLE_SHELF`, and for turns by their
+  neighbours within `NEIGHBOURING_RECORDS`. How rare a word is the server counts among the agent's own memories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import threading
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from actrone_memory import _validation
+from actrone_memory._index import AgentIndex
+from actrone_memory._qdrant_link import CollectionTakenError, NoCollectionError, QdrantLink
+from actrone_memory._ranking import Weights, inverse_document_frequency
+from actrone_memory._shelf import CONTEXT, Census, Prepared, Query, Shelf, prepare, read_entry
+from actrone_memory._sparse_terms import asked_terms, stored_terms, term_number
+from actrone_memory._store_calls import (
+    check_dimensions,
+    check_identity,
+    check_ids,
+    check_settings,
+    checked_query,
+    dimensions_with,
+    foreign_id,
+)
+from actrone_memory.config import MemoryConfig
+from actrone_memory.errors import ConfigurationError, StoreConnectionError
+from actrone_memory.models import ContentType, MemoryEntry
+from actrone_memory.protocols import EmbedderIdentity, Page
+
+if TYPE_CHECKING:
+    from qdrant_client import AsyncQdrantClient, QdrantClient
+
+logger = logging.getLogger("actrone_memory")
+
+WHOLE_SHELF = 1_000
+"""Memories of an agent that are all looked at: their ids and stamps are some 100 KB of an answer."""
+
+BY_MEANING = 256
+BY_WORDS = 256
+"""Candidates of an agent with more: several times what any context holds."""
+
+NEIGHBOURED = 64
+"""Turns by words whose neighbours are fetched too: a question is found with its answer."""
+
+NEIGHBOURING_RECORDS = 12
+"""How far apart in a session's numbering turns are looked for that stand side by side: a turn may have many records."""
+
+MOST_COUNTED_TERMS = 400
+"""Terms of a query, with what looks like them, that the server counts; a page of text has more, of no weight."""
+
+PER_REQUEST = 100
+"""Parts of one batched request."""
+
+PER_PAGE = 256
+"""Points read at once with all they hold."""
+
+LARGEST_REQUEST_BYTES = 16 * 1024 * 1024
+"""Half of what a server accepts by default."""
+
+KEPT_ENTRIES = 20_000
+KEPT_BYTES = 64 * 1024 * 1024
+"""Entries, and bytes of their texts, that this process keeps so as not to fetch and analyse them again."""
+
+DELETES = 3
+"""How often a deletion is said and looked after before it counts as failed."""
+
+MEANING = "meaning"
+WORDS = "words"
+_MARK = ["stamp", "epoch", "length", "session_id", "sequence"]
+_NAMESPACE = uuid.UUID("0b6ac1b1-5d5a-4c0e-9d0f-3a4b2f2a7e52")
+_INDEXED = {
+    "agent_id": "tenant",
+    "shelf": "keyword",
+    "id": "keyword",
+    "session_id": "keyword",
+    "content_type": "keyword",
+    "topic_tags": "keyword",
+    "sequence": "integer",
+}
+_SHELVES = {False: "memory", True: "turn"}
+_OLD = "superseded"
+
+
+class _Mark(NamedTuple):
+    """What tells whether a point is known already, and where it stands."""
+
+    stamp: str
+    length: float
+    session_id: str
+    sequence: int | None
+
+
+class _Kept(NamedTuple):
+    """A point as it was fetched."""
+
+    stamp: str
+    written: int
+    entry: Prepared
+
+
+class _Agent(NamedTuple):
+    """What the collection says of an agent: its erasure epoch, and the epoch of the last erasure of everything."""
+
+    epoch: int
+    erased: int
+
+
+class _Sight(NamedTuple):
+    """What one shelf of an agent answered to a query."""
+
+    talk: bool
+    whole: bool
+    marks: dict[str, _Mark]
+    sample: dict[str, _Mark]
+    cosines: list[float]
+    by_words: list[str]
+
+
+@dataclass(slots=True)
+class _Held:
+    """The index of an agent in this process: the entries of each shelf that were in the collection at the last look."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    index: AgentIndex = field(default_factory=AgentIndex)
+    stamps: dict[bool, dict[str, str]] = field(default_factory=lambda: {False: {}, True: {}})
+    ids: dict[str, str] = field(default_factory=dict)
+
+    def lacks(self, sights: Sequence[_Sight], fetched: Mapping[str, _Kept | None]) -> dict[str, str]:
+        """The points, with their stamps, that must be fetched before the index can follow."""
+        return {
+            point: mark.stamp
+            for sight in sights
+            for point, mark in sight.marks.items()
+            if self.stamps[sight.talk].get(point) != mark.stamp and point not in fetched
+        }
+
+    def follow(self, sights: Sequence[_Sight], fetched: Mapping[str, _Kept | None]) -> None:
+        """Take over what has changed since the last look."""
+        for sight in sights:
+            stamps = self.stamps[sight.talk]
+            for point in [point for point in stamps if point not in sight.marks]:
+                del stamps[point]
+                self.index.remove(self.ids.pop(point))
+            new = [
+                (point, fetched.get(point)) for point, mark in sight.marks.items() if stamps.get(point) != mark.stamp
+            ]
+            for point, kept in sorted(new, key=lambda pair: pair[1].written if pair[1] else 0):
+                if kept is not None:  # None: deleted since
+                    self.index.put(kept.entry)
+                    self.ids[point], stamps[point] = kept.entry.entry.id, kept.stamp
+
+
+class QdrantStore:
+    """An `L2Store` with every capability in one Qdrant collection, for many threads, loops and processes at once.
+
+    ``url`` is a server's address (Qdrant 1.19 or newer), or ``:memory:`` or ``path:/some/dir`` for the client's own
+    local mode, which searches in Python and has one opener at a time: for development and tests. The collection is made
+    by the first write. A request takes at most ``timeout_seconds`` with its retries; a search is one request, two or
+    three when something was written since the last one; a write is three. The weights order a search without
+    ``query_text``. A ``client`` that is handed in is used instead of ``url`` and never closed.
+
+    An erasure changes the agent's epoch in the collection first, then deletes. A write of another process that read the
+    epoch before and lands after is taken back by its writer, which looks again; until then, and for ever if the writer
+    dies in between, it is there but never read: it carries the old epoch.
+
+    Raises:
+        ConfigurationError: qdrant-client is missing, ``url`` or ``collection`` is none, or a number lies out of range.
+            Also from every call: the collection is none of ours, or the server is too old.
+    """
+
+    def __init__(
+        self,
+        url: str = "http://localhost:6333",
+        *,
+        api_key: str | None = None,
+        collection: str = "agent_memories",
+        timeout_seconds: float = 10.0,
+        relevance_weight: float = 0.7,
+        recency_weight: float = 0.3,
+        client: AsyncQdrantClient | QdrantClient | None = None,
+    ) -> None:
+        check_settings(1, relevance_weight, recency_weight)
+        _check_connection(url, collection, timeout_seconds)
+        self._link = QdrantLink(type(self).__name__, url, api_key or None, timeout_seconds, client)
+        self._collection = collection
+        self._weights = Weights(relevance_weight, recency_weight)
+        self._guard = threading.Lock()
+        self._dimensions: int | None = None
+        self._version_checked = False
+        self._bound: EmbedderIdentity | None = None
+        self._stored: EmbedderIdentity | None = None
+        self._held: OrderedDict[str, _Held] = OrderedDict()
+        self._kept = _KeptEntries()
+
+    @classmethod
+    def from_config(cls, config: MemoryConfig) -> Self:
+        """The store that the ``qdrant_*`` settings describe."""
+        key = config.qdrant_api_key.get_secret_value().strip() if config.qdrant_api_key else None
+        return cls(
+            config.qdrant_url,
+            api_key=key,
+            collection=config.qdrant_collection,
+            timeout_seconds=config.qdrant_timeout,
+            relevance_weight=config.relevance_weight,
+            recency_weight=config.recency_weight,
+        )
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    async def upsert(self, entry: MemoryEntry) -> None:
+        """Store or replace one entry.
+
+        Raises:
+            ValidationError: another agent owns the id, or the embedding has other dimensions than those stored.
+        """
+        await self.upsert_many([entry])
+
+    async def upsert_many(self, entries: Sequence[MemoryEntry], *, epoch: int | None = None) -> bool:
+        """Store all entries of one agent; none, and False, when ``epoch`` is no longer the agent's erasure epoch.
+
+        One request up to 16 MiB, which is all or nothing; of more, a failure may leave the first ones.
+        """
+        checked = list({entry.id: entry for entry in _validation.entries(entries)}.values())
+        if epoch is not None:
+            _validation.whole_number(epoch, "epoch")
+        if not checked:
+            return True
+        agent_id = checked[0].agent_id
+        dimensions = dimensions_with(await self._look(), checked) or (self._bound.dimensions if self._bound else None)
+        if dimensions is None:
+            raise ConfigurationError(
+                "The first memory of a collection needs an embedding: it tells the dimensions of all.",
+                {"collection": self._collection},
+            )
+        await self._make_collection(dimensions)
+        now = await self._check_owners(agent_id, [entry.id for entry in checked])
+        if epoch is not None and epoch != now.epoch:
+            return False
+        points = [
+            _point(prepare(entry), dimensions, epoch=now.epoch, written=time.time_ns() + place)
+            for place, entry in enumerate(checked)
+        ]
+        await self._write_points(points)
+        if epoch is None or (await self._agent(agent_id)).epoch == epoch:
+            return True
+        await self._take_back(points)
+        return False
+
+    async def _write_points(self, points: Sequence[dict[str, Any]]) -> None:
+        from qdrant_client import models
+
+        for batch in _batches(points):
+            structs = [
+                models.PointStruct(
+                    id=point["id"],
+                    payload=point["payload"],
+                    vector={MEANING: point["meaning"], WORDS: models.SparseVector(**point["words"]._asdict())},
+                )
+                for point in batch
+            ]
+            await self._ask("upsert", points=structs, wait=True)
+
+    async def _take_back(self, points: Sequence[dict[str, Any]]) -> None:
+        """Delete what an erasure overtook, unless somebody has written it anew since."""
+        from qdrant_client import models
+
+        ours = models.HasIdCondition(has_id=[point["id"] for point in points])
+        await self._delete(models.Filter(must=[ours, _is("epoch", points[0]["payload"]["epoch"])]))
+
+    async def erasure_epoch(self, agent_id: str) -> int:
+        """Changes whenever memories of the agent are erased."""
+        check_ids(agent_id)
+        return (await self._agent(agent_id)).epoch if await self._look() is not None else 0
+
+    async def delete(self, memory_id: str) -> None:
+        """Delete one entry, whoever owns it; deleting nothing is no error."""
+        from qdrant_client import models
+
+        _validation.identifier(memory_id, "memory_id")
+        if await self._look() is not None:
+            await self._delete(models.Filter(must=[_is("id", memory_id)]))
+
+    async def delete_agent_memories(self, agent_id: str) -> None:
+        """Change the agent's erasure epoch, and delete every entry."""
+        from qdrant_client import models
+
+        check_ids(agent_id)
+        if await self._change_epoch(agent_id, erased=True):
+            await self._delete(models.Filter(must=[_is("agent_id", agent_id)]))
+        self._forget(agent_id)
+
+    async def delete_session_turns(self, agent_id: str, session_id: str) -> None:
+        """Change the agent's erasure epoch, and delete the archived turns of one session."""
+        from qdrant_client import models
+
+        check_ids(agent_id, session_id)
+        if await self._change_epoch(agent_id, erased=False):
+            conditions = [_is("agent_id", agent_id), _is("session_id", session_id), _is("content_type", "turn")]
+            await self._delete(models.Filter(must=conditions))
+
+    async def _change_epoch(self, agent_id: str, *, erased: bool) -> bool:
+        """Give the agent a new epoch; False when there is no collection, and nothing that could be erased."""
+        from qdrant_client import models
+
+        dimensions = await self._look()
+        if dimensions is None:
+            if self._bound is None:
+                return False
+            await self._make_collection(self._bound.dimensions)
+        before = await self._agent(agent_id)
+        epoch = max(time.time_ns(), before.epoch + 1)
+        payload = {"epoch": epoch, "erased": epoch if erased else before.erased}
+        point = models.PointStruct(id=_agent_point(agent_id), payload=payload, vector={})
+        await self._ask("upsert", points=[point], wait=True)
+        return True
+
+    async def _delete(self, which: Any) -> None:
+        """Delete and look; raise when it is still there."""
+        from qdrant_client import models
+
+        for _ in range(DELETES):
+            await self._ask("delete", points_selector=models.FilterSelector(filter=which), wait=True)
+            left = (await self._ask("count", count_filter=which, exact=True)).count
+            if not left:
+                return
+        raise StoreConnectionError(
+            type(self).__name__,
+            RuntimeError(f"{left} points of {self._collection!r} are still there after they were deleted"),
+            advice="Look at the cluster's health, then erase again.",
+        )
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
+        """The agent's entry of this id, superseded or not."""
+        check_ids(agent_id)
+        _validation.identifier(memory_id, "memory_id")
+        if await self._look() is None:
+            return None
+        wanted, about = _entry_point(agent_id, memory_id), _agent_point(agent_id)
+        points = {str(point.id): point.payload for point in await self._retrieve([wanted, about])}
+        payload = points.get(wanted)
+        if payload is None or payload["epoch"] < _agent_of(points.get(about)).erased:
+            return None
+        return read_entry(payload["document"].encode())
+
+    async def list_memories(
+        self,
+        agent_id: str,
+        *,
+        content_types: Sequence[ContentType] | None = None,
+        include_superseded: bool = False,
+    ) -> list[MemoryEntry]:
+        """All entries of these types, oldest first."""
+        from qdrant_client import models
+
+        check_ids(agent_id)
+        _validation.flag(include_superseded, "include_superseded")
+        types = _validation.content_types(content_types)
+        if types == [] or await self._look() is None:
+            return []
+        conditions = [_is("agent_id", agent_id)]
+        conditions += [] if types is None else [_any("content_type", types)]
+        conditions += [] if include_superseded else [_any("shelf", list(_SHELVES.values()))]
+        which = models.Filter(must=conditions)
+        payloads = [point.payload for point in await self._scroll(which, with_payload=True)]
+        erased = (await self._agent(agent_id)).erased
+        living = sorted((p for p in payloads if p["epoch"] >= erased), key=lambda payload: payload["written"])
+        return sorted((read_entry(p["document"].encode()) for p in living), key=lambda entry: entry.timestamp)
+
+    async def search(
+        self,
+        agent_id: str,
+        query_embedding: list[float],
+        threshold: float,
+        limit: int = 20,
+        content_types: list[ContentType] | None = None,
+        query_text: str | None = None,
+    ) -> list[MemoryEntry]:
+        """The best matches, each with its ``score``; see `actrone_memory._ranking` for admission and order.
+
+        Without ``query_text``: cosine >= ``threshold``, ordered by relevance x cosine + recency x 0.5^(age / 30 d).
+        With it: cosine >= ``threshold`` or a strong match of words, ordered by both together.
+
+        Raises:
+            ValidationError: ``limit`` below 1, or a query of other dimensions than the stored vectors.
+        """
+        page = await self.search_page(
+            agent_id,
+            query_embedding,
+            threshold,
+            limit=limit,
+            consider=limit,
+            content_types=content_types,
+            query_text=query_text,
+        )
+        return page.entries
+
+    async def search_page(
+        self,
+        agent_id: str,
+        query_embedding: list[float],
+        threshold: float,
+        *,
+        background: tuple[float, float] | None = None,
+        newer_first: bool = False,
+        limit: int,
+        consider: int,
+        content_types: list[ContentType] | None = None,
+        query_text: str | None = None,
+        tags: list[str] | None = None,
+    ) -> Page:
+        """The ``limit`` best matches that carry any of ``tags``, and the ids of all considered; see `PagedSearch`."""
+        check_ids(agent_id)
+        query = checked_query(
+            query_embedding,
+            threshold,
+            self._weights,
+            background=background,
+            newer_first=newer_first,
+            limit=limit,
+            consider=consider,
+            content_types=content_types,
+            query_text=query_text,
+            tags=tags,
+        )
+        dimensions = await self._look()
+        talks = [shelf.talk for shelf in AgentIndex().shelves(query.content_types)]
+        if dimensions is None or not talks:
+            return Page([], [])
+        check_dimensions(dimensions, query.vector.size, "query_embedding")
+        sights = await self._sights(agent_id, query, talks)
+        if all(sight.whole for sight in sights):
+            return await self._search_whole(agent_id, query, sights)
+        return await self._search_candidates(agent_id, query, sights)
+
+    async def _sights(self, agent_id: str, query: Query, talks: Sequence[bool]) -> list[_Sight]:
+        """What each shelf holds, as far as one request tells."""
+        from qdrant_client import models
+
+        meta = models.QueryRequest(
+            filter=models.Filter(must=[models.HasIdCondition(has_id=[_agent_point(agent_id), _STORE_POINT])]),
+            limit=2,
+            with_payload=True,
+        )
+        asked = [meta, *chain.from_iterable(_shelf_requests(agent_id, query, talk) for talk in talks)]
+        answers = await self._batch(asked)
+        if not answers:
+            return [_Sight(talk, True, {}, {}, [], []) for talk in talks]
+        known = {str(point.id): point.payload for point in answers[0]}
+        self._stored = _identity_of(known.get(_STORE_POINT))
+        erased = _agent_of(known.get(_agent_point(agent_id))).erased
+        return [
+            await self._whole_if_asked(
+                agent_id, query, _sight(talk, *answers[place : place + 3], erased=erased), erased
+            )
+            for talk, place in zip(talks, range(1, len(answers), 3), strict=True)
+        ]
+
+    async def _whole_if_asked(self, agent_id: str, query: Query, sight: _Sight, erased: int) -> _Sight:
+        """The sight of the whole shelf, however large, when the query considers more than the candidates."""
+        if sight.whole or query.consider <= WHOLE_SHELF:
+            return sight
+        points = await self._scroll(_shelf_filter(agent_id, sight.talk), with_payload=_MARK)
+        marks = _marks(points, erased)
+        return _Sight(sight.talk, True, marks, marks, [], [])
+
+    async def _search_whole(self, agent_id: str, query: Query, sights: Sequence[_Sight]) -> Page:
+        """Every memory is at hand: the in-process index, brought up to date, is the answer."""
+        held, fetched = self._held_of(agent_id), dict[str, "_Kept | None"]()
+        while True:
+            with held.lock:
+                missing = held.lacks(sights, fetched)
+                if not missing:
+                    held.follow(sights, fetched)
+                    self._let_go(agent_id)
+                    return held.index.search(query)
+            found = await self._entries(missing)
+            fetched |= {point: found.get(point) for point in missing}
+
+    async def _search_candidates(self, agent_id: str, query: Query, sights: Sequence[_Sight]) -> Page:
+        """Rank what Qdrant thought fit, with the statistics of the whole."""
+        wanted = {point: mark.stamp for sight in sights for point, mark in sight.marks.items()}
+        for sight in sights:
+            if sight.talk and not sight.whole and query.text is not None:
+                wanted |= await self._neighbours(agent_id, sight)
+        found = await self._entries(wanted)
+        index = AgentIndex()
+        for kept in sorted(found.values(), key=lambda kept: kept.written):
+            index.put(kept.entry)
+        partly = {sight.talk: sight for sight in sights if not sight.whole}
+        for shelf in index.shelves(query.content_types):
+            if shelf.talk in partly:
+                shelf.census = await self._census(agent_id, query, partly[shelf.talk], shelf)
+        return index.search(query)
+
+    async def _neighbours(self, agent_id: str, sight: _Sight) -> dict[str, str]:
+        """The turns around the best by words, whose words count for them."""
+        from qdrant_client import models
+
+        around = [
+            models.Filter(
+                must=[
+                    _is("session_id", mark.session_id),
+                    models.FieldCondition(
+                        key="sequence",
+                        range=models.Range(
+                            gte=mark.sequence - NEIGHBOURING_RECORDS, lte=mark.sequence + NEIGHBOURING_RECORDS
+                        ),
+                    ),
+                ]
+            )
+            for mark in (sight.marks[point] for point in sight.by_words[:NEIGHBOURED] if point in sight.marks)
+            if mark.sequence is not None
+        ]
+        if not around:
+            return {}
+        which = models.Filter(must=_shelf_filter(agent_id, talk=True).must, should=around)
+        return {point: mark.stamp for point, mark in _marks(await self._scroll(which, with_payload=_MARK), 0).items()}
+
+    async def _census(self, agent_id: str, query: Query, sight: _Sight, shelf: Shelf) -> Census:
+        """The statistics of a shelf of which ``shelf`` holds the candidates."""
+        which = _shelf_filter(agent_id, sight.talk)
+        counting = self._ask("count", count_filter=which, exact=True)
+        terms = sorted(shelf.terms_of(query.text)) if query.text is not None else []
+        counted, *answers = await asyncio.gather(counting, *self._term_requests(which, terms[:MOST_COUNTED_TERMS]))
+        entries = int(counted.count)
+        idf = {term: value for found in answers for term, value in found.items()}
+        for term in terms[MOST_COUNTED_TERMS:]:
+            idf[term] = inverse_document_frequency(entries * shelf.containing(term) // len(shelf.rows), entries)
+        own = float(np.mean([mark.length for mark in sight.sample.values()]))
+        length = own * (1 + sum(CONTEXT.values())) if sight.talk else own
+        return Census(entries, length, idf, np.array(sight.cosines, np.float32))
+
+    def _term_requests(self, which: Any, terms: Sequence[str]) -> list[Any]:
+        return [self._idf(which, terms[start : start + PER_REQUEST]) for start in range(0, len(terms), PER_REQUEST)]
+
+    async def _idf(self, which: Any, terms: Sequence[str]) -> dict[str, float]:
+        """How rare each term is among the points of ``which``, as the server counts them; without those in none."""
+        from qdrant_client import models
+
+        requests = [
+            models.QueryRequest(
+                query=models.SparseVector(indices=[term_number(term)], values=[1.0]),
+                using=WORDS,
+                filter=which,
+                params=models.SearchParams(idf=models.IdfCorpusParams(corpus=which)),
+                limit=1,
+                with_vector=[WORDS],
+            )
+            for term in terms
+        ]
+        rarity: dict[str, float] = {}
+        for term, points in zip(terms, await self._batch(requests), strict=True):
+            for point in points:
+                # The score of one term is its idf times what the point stores for it.
+                words = point.vector[WORDS]
+                rarity[term] = point.score / words.values[words.indices.index(term_number(term))]
+        return rarity
+
+    async def _entries(self, wanted: Mapping[str, str]) -> dict[str, _Kept]:
+        """The points of these ids and stamps, or of newer stamps, without those that are gone."""
+        found = self._kept.find(wanted)
+        missing = [point for point in wanted if point not in found]
+        for start in range(0, len(missing), PER_PAGE):
+            for point in await self._retrieve(missing[start : start + PER_PAGE], with_vectors=[MEANING]):
+                found[str(point.id)] = _kept(point)
+        self._kept.keep({point: found[point] for point in missing if point in found})
+        return found
+
+    # --- the collection -------------------------------------------------------------------------------------------
+
+    async def bind_embedder(self, identity: EmbedderIdentity) -> EmbedderIdentity:
+        """Remember whose vectors these are; once some are stored, the answer is the one that filled the store."""
+        check_identity(identity)
+        if identity == self._stored:
+            self._bound = identity
+            return identity
+        dimensions = await self._look()
+        if dimensions is not None:
+            (about,) = await self._retrieve([_STORE_POINT]) or [None]
+            self._stored = _identity_of(about.payload if about else None)
+            if self._stored is not None and self._stored != identity and await self._holds_vectors():
+                return self._stored
+            self._check_fits(dimensions, identity.dimensions)
+        self._bound = identity
+        return identity
+
+    async def close(self) -> None:
+        """Close what this store opened; the data stays."""
+        await self._link.close()
+        with self._guard:
+            self._held.clear()
+            self._kept = _KeptEntries()
+            self._dimensions, self._version_checked, self._stored = None, False, None
+
+    async def _holds_vectors(self) -> bool:
+        from qdrant_client import models
+
+        some = models.Filter(must=[_any("shelf", [*_SHELVES.values(), _OLD])])
+        points, _ = await self._ask("scroll", scroll_filter=some, limit=1, with_payload=False)
+        return bool(points)
+
+    async def _look(self) -> int | None:
+        """The dimensions of the collection, None when there is none."""
+        if self._dimensions is None:
+            if not self._version_checked:
+                await self._link.check_version()
+                self._version_checked = True
+            try:
+                info = await self._link.ask("get_collection", collection_name=self._collection)
+            except NoCollectionError:
+                return None
+            await self._complete_indexes(info)
+            self._dimensions = self._checked_layout(info)
+        return self._dimensions
+
+    async def _make_collection(self, dimensions: int) -> None:
+        """Make the collection unless another process did, and note whose vectors it holds."""
+        from qdrant_client import models
+
+        if await self._look() is None:
+            try:
+                await self._link.ask(
+                    "create_collection",
+                    collection_name=self._collection,
+                    vectors_config={MEANING: models.VectorParams(size=dimensions, distance=models.Distance.DOT)},
+                    sparse_vectors_config={WORDS: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+                    # Graphs within agents, none over all: a search never leaves its agent.
+                    hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
+                )
+            except CollectionTakenError:
+                logger.debug("Another process made the collection %r first", self._collection)
+            self._check_fits(await self._look(), dimensions)
+        if self._bound is not None and self._stored != self._bound:
+            await self._note_embedder(self._bound)
+
+    def _check_fits(self, stored: int | None, dimensions: int) -> None:
+        """Refuse vectors for which the collection was not made, though it may be empty by now."""
+        if stored not in (None, dimensions):
+            raise ConfigurationError(
+                f"The collection {self._collection!r} at {self._link.shown} was made for vectors of {stored} "
+                f"dimensions, this embedder's have {dimensions}. Name another one in qdrant_collection, or delete it.",
+                {"collection": self._collection, "stored": stored, "configured": dimensions},
+            )
+
+    async def _note_embedder(self, identity: EmbedderIdentity) -> None:
+        from qdrant_client import models
+
+        stored = await self.bind_embedder(identity)
+        if stored != identity:
+            raise ConfigurationError(
+                f"The collection {self._collection!r} was filled with the embedder {stored.name!r} "
+                f"({stored.dimensions} dimensions) meanwhile, this process uses {identity.name!r} "
+                f"({identity.dimensions}): their vectors cannot be compared. Use the first one, or another collection.",
+                {"stored": stored._asdict(), "configured": identity._asdict()},
+            )
+        if self._stored != identity:
+            payload = {"embedder": identity.name, "dimensions": identity.dimensions}
+            await self._ask(
+                "upsert", points=[models.PointStruct(id=_STORE_POINT, payload=payload, vector={})], wait=True
+            )
+            self._stored = identity
+
+    def _checked_layout(self, info: Any) -> int:
+        vectors, sparse = info.config.params.vectors, info.config.params.sparse_vectors
+        if not isinstance(vectors, dict) or MEANING not in vectors or WORDS not in (sparse or {}):
+            raise ConfigurationError(
+                f"The collection {self._collection!r} at {self._link.shown} is none of ours: it has no vectors "
+                f"{MEANING!r} and {WORDS!r}. Name another one in qdrant_collection.",
+                {"setting": "qdrant_collection", "collection": self._collection},
+            )
+        return int(vectors[MEANING].size)
+
+    async def _complete_indexes(self, info: Any) -> None:
+        """Index what filters look at, where the process that made the collection did not come to it."""
+        from qdrant_client import models
+
+        if self._link.is_local:
+            return
+        kinds = {
+            "tenant": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
+            "keyword": models.PayloadSchemaType.KEYWORD,
+            "integer": models.PayloadSchemaType.INTEGER,
+        }
+        for name, kind in _INDEXED.items():
+            if name not in (info.payload_schema or {}):
+                await self._link.ask(
+                    "create_payload_index",
+                    collection_name=self._collection,
+                    field_name=name,
+                    field_schema=kinds[kind],
+                    wait=True,
+                )
+
+    async def _check_owners(self, agent_id: str, ids: Sequence[str]) -> _Agent:
+        """The agent's epochs, after a look that no other agent owns one of ``ids``."""
+        from qdrant_client import models
+
+        foreign = models.Filter(must=[_any("id", list(ids))], must_not=[_is("agent_id", agent_id)])
+        about = models.Filter(must=[models.HasIdCondition(has_id=[_agent_point(agent_id)])])
+        answers = await self._batch(
+            [
+                models.QueryRequest(filter=foreign, limit=1, with_payload=["id"]),
+                models.QueryRequest(filter=about, limit=1, with_payload=True),
+            ]
+        )
+        for point in answers[0] if answers else []:
+            raise foreign_id(point.payload["id"])
+        return _agent_of(answers[1][0].payload if answers and answers[1] else None)
+
+    async def _agent(self, agent_id: str) -> _Agent:
+        points = await self._retrieve([_agent_point(agent_id)])
+        return _agent_of(points[0].payload if points else None)
+
+    # --- requests -------------------------------------------------------------------------------------------------
+
+    async def _ask(self, method: str, **arguments: Any) -> Any:
+        return await self._link.ask(method, collection_name=self._collection, **arguments)
+
+    async def _batch(self, requests: Sequence[Any]) -> list[list[Any]]:
+        return [answer.points for answer in await self._ask("query_batch_points", requests=requests)]
+
+    async def _retrieve(self, ids: Sequence[str], with_vectors: list[str] | bool = False) -> list[Any]:
+        points: list[Any] = await self._ask("retrieve", ids=ids, with_payload=True, with_vectors=with_vectors)
+        return points
+
+    async def _scroll(self, which: Any, *, with_payload: bool | list[str]) -> list[Any]:
+        """All points of ``which``, page by page."""
+        points: list[Any] = []
+        size, offset = PER_PAGE if with_payload is True else WHOLE_SHELF, None
+        while True:
+            page, offset = await self._ask(
+                "scroll", scroll_filter=which, limit=size, offset=offset, with_payload=with_payload
+            )
+            points += page
+            if offset is None:
+                return points
+
+    def _held_of(self, agent_id: str) -> _Held:
+        with self._guard:
+            held = self._held.setdefault(agent_id, _Held())
+            self._held.move_to_end(agent_id)
+            return held
+
+    def _let_go(self, agent_id: str) -> None:
+        """Drop the indexes of the agents that were asked about longest ago, when there are too many entries."""
+        with self._guard:
+            while len(self._held) > 1 and sum(len(held.index) for held in self._held.values()) > KEPT_ENTRIES:
+                oldest = next(iter(self._held))
+                if oldest == agent_id:
+                    return
+                del self._held[oldest]
+
+    def _forget(self, agent_id: str) -> None:
+        with self._guard:
+            self._held.pop(agent_id, None)
+            self._kept = _KeptEntries()
+
+
+class _KeptEntries:
+    """The entries fetched last, analysed; bounded by their number and the bytes of their texts."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[str, _Kept] = OrderedDict()
+        self._bytes = 0
+
+    def find(self, wanted: Mapping[str, str]) -> dict[str, _Kept]:
+        """Those of ``wanted`` (point to stamp) that are kept as they are now."""
+        found = {}
+        with self._lock:
+            for point, stamp in wanted.items():
+                kept = self._entries.get(point)
+                if kept is not None and kept.stamp == stamp:
+                    self._entries.move_to_end(point)
+                    found[point] = kept
+        return found
+
+    def keep(self, entries: Mapping[str, _Kept]) -> None:
+        """Keep these, and let go of the oldest beyond the bounds."""
+        with self._lock:
+            for point, kept in entries.items():
+                self._drop(point)
+                self._entries[point] = kept
+                self._bytes += len(kept.entry.document)
+            while self._entries and (len(self._entries) > KEPT_ENTRIES or self._bytes > KEPT_BYTES):
+                self._drop(next(iter(self._entries)))
+
+    def _drop(self, point: str) -> None:
+        old = self._entries.pop(point, None)
+        if old is not None:
+            self._bytes -= len(old.entry.document)
+
+
+def _point(prepared: Prepared, dimensions: int, *, epoch: int, written: int) -> dict[str, Any]:
+    """A memory as a point; without an embedding its vector is zero, close to nothing."""
+    entry = prepared.entry
+    vector = prepared.vector if prepared.vector.size else np.zeros(dimensions, np.float32)
+    stamp = hashlib.blake2b(prepared.document + vector.tobytes(), digest_size=9).hexdigest()
+    payload = {
+        "agent_id": entry.agent_id,
+        "id": entry.id,
+        "session_id": entry.session_id,
+        "content_type": entry.content_type,
+        "topic_tags": entry.topic_tags,
+        "shelf": _OLD if entry.superseded_by is not None else _SHELVES[entry.content_type == "turn"],
+        "sequence": entry.sequence,
+        "length": sum(prepared.terms.values()),
+        "epoch": epoch,
+        "written": written,
+        "stamp": stamp,
+        "document": prepared.document.decode(),
+    }
+    point = _entry_point(entry.agent_id, entry.id)
+    return {"id": point, "payload": payload, "meaning": vector.tolist(), "words": stored_terms(prepared.terms)}
+
+
+def _kept(point: Any) -> _Kept:
+    payload = point.payload
+    entry = read_entry(payload["document"].encode())
+    # The vector is at length 1 already, to the last bit.
+    return _Kept(
+        payload["stamp"],
+        payload["written"],
+        prepare(entry)._replace(vector=np.array(point.vector[MEANING], np.float32)),
+    )
+
+
+def _batches(points: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for point in points:
+        # A number of a vector is some 20 bytes of JSON, a character of a text at most 6.
+        own = 6 * len(point["payload"]["document"]) + 20 * len(point["meaning"]) + 40 * len(point["words"].indices)
+        if batch and size + own > LARGEST_REQUEST_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(point)
+        size += own
+    yield batch
+
+
+def _shelf_requests(agent_id: str, query: Query, talk: bool) -> list[Any]:
+    """A sample with its cosines, which is all there is when it is not full; the nearest; the best by words."""
+    from qdrant_client import models
+
+    shelf, wanted = _shelf_filter(agent_id, talk), _shelf_filter(agent_id, talk, query)
+    vector = query.vector.tolist()
+    by_ids = models.Prefetch(filter=shelf, limit=WHOLE_SHELF)
+    sample = models.QueryRequest(
+        prefetch=by_ids, query=vector, using=MEANING, limit=WHOLE_SHELF, with_payload=_MARK, filter=shelf
+    )
+    most = max(BY_MEANING, min(query.consider, WHOLE_SHELF))
+    nearest = models.QueryRequest(query=vector, using=MEANING, filter=wanted, limit=most, with_payload=_MARK)
+    asked = asked_terms(query.text, talk=talk) if query.text is not None else None
+    best = models.QueryRequest(
+        query=models.SparseVector(**asked._asdict()) if asked else models.SparseVector(indices=[], values=[]),
+        using=WORDS,
+        filter=wanted,
+        params=models.SearchParams(idf=models.IdfCorpusParams(corpus=shelf)),
+        limit=BY_WORDS,
+        with_payload=_MARK,
+    )
+    return [sample, nearest, best]
+
+
+def _sight(talk: bool, sample: list[Any], nearest: list[Any], best: list[Any], *, erased: int) -> _Sight:
+    everything = _marks(sample, erased)
+    if len(sample) < WHOLE_SHELF:
+        return _Sight(talk, True, everything, everything, [], [])
+    return _Sight(
+        talk=talk,
+        whole=False,
+        marks=_marks([*nearest, *best], erased),
+        sample=everything,
+        cosines=[point.score for point in sample],
+        by_words=[str(point.id) for point in best],
+    )
+
+
+def _marks(points: Iterable[Any], erased: int) -> dict[str, _Mark]:
+    """The points that no erasure has overtaken."""
+    return {
+        str(point.id): _Mark(
+            point.payload["stamp"],
+            point.payload["length"],
+            point.payload["session_id"],
+            point.payload.get("sequence"),
+        )
+        for point in points
+        if point.payload["epoch"] >= erased
+    }
+
+
+def _shelf_filter(agent_id: str, talk: bool, query: Query | None = None) -> Any:
+    """The points of one shelf of an agent; those that ``query`` lets through."""
+    from qdrant_client import models
+
+    conditions = [_is("agent_id", agent_id), _is("shelf", _SHELVES[talk])]
+    if query is not None and query.content_types is not None:
+        conditions.append(_any("content_type", query.content_types))
+    if query is not None and query.tags is not None:
+        conditions.append(_any("topic_tags", query.tags))
+    return models.Filter(must=conditions)
+
+
+def _is(name: str, value: str | int) -> Any:
+    from qdrant_client import models
+
+    return models.FieldCondition(key=name, match=models.MatchValue(value=value))
+
+
+def _any(name: str, values: Sequence[str]) -> Any:
+    from qdrant_client import models
+
+    return models.FieldCondition(key=name, match=models.MatchAny(any=list(values)))
+
+
+def _agent_of(payload: Mapping[str, Any] | None) -> _Agent:
+    return _Agent(payload["epoch"], payload["erased"]) if payload else _Agent(0, 0)
+
+
+def _identity_of(payload: Mapping[str, Any] | None) -> EmbedderIdentity | None:
+    return EmbedderIdentity(payload["embedder"], payload["dimensions"]) if payload else None
+
+
+def _entry_point(agent_id: str, memory_id: str) -> str:
+    """Two agents' entries never share a point, whatever their ids."""
+    return str(uuid.uuid5(_NAMESPACE, f"{len(agent_id)} {agent_id}{memory_id}"))
+
+
+def _agent_point(agent_id: str) -> str:
+    return str(uuid.uuid5(_NAMESPACE, f"agent {agent_id}"))
+
+
+_STORE_POINT = str(uuid.uuid5(_NAMESPACE, "store"))
+
+
+def _check_connection(url: object, collection: object, timeout_seconds: object) -> None:
+    for name, value in (("url", url), ("collection", collection)):
+        if not isinstance(value, str) or not value.strip():
+            raise ConfigurationError(f"{name} must be a text that is not blank, is {_validation.shown(value)}")
+    if isinstance(timeout_seconds, bool) or not isinstance(timeout_seconds, int | float) or not timeout_seconds > 0:
+        raise ConfigurationError(f"timeout_seconds must be positive, is {_validation.shown(timeout_seconds)}")
