@@ -462,21 +462,31 @@ class QdrantStore:
             limit=2,
             with_payload=True,
         )
-        asked = [meta, *chain.from_iterable(_shelf_requests(agent_id, query, talk) for talk in talks)]
-        answers = await self._batch(asked)
-        if not answers:
-            return [_Sight(talk, True, {}, {}, [], []) for talk in talks]
-        known = {str(point.id): point.payload for point in answers[0]}
+        requests = {talk: self._shelf_requests(agent_id, query, talk) for talk in talks}
+        about, *answers = await self._batch([meta, *chain.from_iterable(requests.values())])
+        known = {str(point.id): point.payload for point in about}
         self._stored = _identity_of(known.get(_STORE_POINT))
         erased = _agent_of(known.get(_agent_point(agent_id))).erased
-        return [
-            await self._whole_if_asked(
-                agent_id, query, _sight(talk, *answers[place : place + 3], erased=erased), erased
-            )
-            for talk, place in zip(talks, range(1, len(answers), 3), strict=True)
-        ]
+        sights = []
+        for talk, asked in requests.items():
+            found, answers = answers[: len(asked)], answers[len(asked) :]
+            if len(asked) == 1 and len(found[0]) == WHOLE_SHELF:  # it has grown beyond what was thought
+                found = await self._batch(_search_requests(agent_id, query, talk))
+            sights.append(await self._widened(agent_id, query, _sight(talk, found, erased), erased))
+        return sights
 
-    async def _whole_if_asked(self, agent_id: str, query: Query, sight: _Sight, erased: int) -> _Sight:
+    def _shelf_requests(self, agent_id: str, query: Query, talk: bool) -> list[Any]:
+        """What to ask about a shelf: what it holds, where that was little at the last look; else its candidates too."""
+        from qdrant_client import models
+
+        with self._guard:
+            held = self._held.get(agent_id)
+            size = len(held.stamps[talk]) if held else 0
+        if not 0 < size < WHOLE_SHELF:
+            return _search_requests(agent_id, query, talk)
+        return [models.QueryRequest(filter=_shelf_filter(agent_id, talk), limit=WHOLE_SHELF, with_payload=_MARK)]
+
+    async def _widened(self, agent_id: str, query: Query, sight: _Sight, erased: int) -> _Sight:
         """The sight of the whole shelf, however large, when the query considers more than the candidates."""
         if sight.whole or query.consider <= WHOLE_SHELF:
             return sight
@@ -724,9 +734,9 @@ class QdrantStore:
                 models.QueryRequest(filter=about, limit=1, with_payload=True),
             ]
         )
-        for point in answers[0] if answers else []:
+        for point in answers[0]:
             raise foreign_id(point.payload["id"])
-        return _agent_of(answers[1][0].payload if answers and answers[1] else None)
+        return _agent_of(answers[1][0].payload if answers[1] else None)
 
     async def _agent(self, agent_id: str) -> _Agent:
         points = await self._retrieve([_agent_point(agent_id)])
@@ -735,9 +745,21 @@ class QdrantStore:
     # --- requests -------------------------------------------------------------------------------------------------
 
     async def _ask(self, method: str, **arguments: Any) -> Any:
-        return await self._link.ask(method, collection_name=self._collection, **arguments)
+        """Ask the collection; when somebody has deleted it, say so, and make or find it anew at the next call."""
+        try:
+            return await self._link.ask(method, collection_name=self._collection, **arguments)
+        except NoCollectionError as error:
+            self._dimensions, self._stored = None, None
+            raise StoreConnectionError(
+                type(self).__name__,
+                error,
+                {"collection": self._collection},
+                advice=f"The collection {self._collection!r} at {self._link.shown} was deleted while it was in use. "
+                "Restore a snapshot of it, or call again: the next write makes a new one.",
+            ) from error
 
     async def _batch(self, requests: Sequence[Any]) -> list[list[Any]]:
+        """The points of each request."""
         return [answer.points for answer in await self._ask("query_batch_points", requests=requests)]
 
     async def _retrieve(self, ids: Sequence[str], with_vectors: list[str] | bool = False) -> list[Any]:
@@ -860,21 +882,21 @@ def _batches(points: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]
     yield batch
 
 
-def _shelf_requests(agent_id: str, query: Query, talk: bool) -> list[Any]:
-    """A sample with its cosines, which is all there is when it is not full; the nearest; the best by words."""
+def _search_requests(agent_id: str, query: Query, talk: bool) -> list[Any]:
+    """A sample with its cosines, all there is when it is not full; the nearest; of a text, the best by words."""
     from qdrant_client import models
 
     shelf, wanted = _shelf_filter(agent_id, talk), _shelf_filter(agent_id, talk, query)
     vector = query.vector.tolist()
     by_ids = models.Prefetch(filter=shelf, limit=WHOLE_SHELF)
-    sample = models.QueryRequest(
-        prefetch=by_ids, query=vector, using=MEANING, limit=WHOLE_SHELF, with_payload=_MARK, filter=shelf
-    )
+    sample = models.QueryRequest(prefetch=by_ids, query=vector, using=MEANING, limit=WHOLE_SHELF, with_payload=_MARK)
     most = max(BY_MEANING, min(query.consider, WHOLE_SHELF))
     nearest = models.QueryRequest(query=vector, using=MEANING, filter=wanted, limit=most, with_payload=_MARK)
-    asked = asked_terms(query.text, talk=talk) if query.text is not None else None
+    if query.text is None:
+        return [sample, nearest]
+    asked = asked_terms(query.text, talk=talk)
     best = models.QueryRequest(
-        query=models.SparseVector(**asked._asdict()) if asked else models.SparseVector(indices=[], values=[]),
+        query=models.SparseVector(indices=asked.indices, values=asked.values),
         using=WORDS,
         filter=wanted,
         params=models.SearchParams(idf=models.IdfCorpusParams(corpus=shelf)),
@@ -884,17 +906,19 @@ def _shelf_requests(agent_id: str, query: Query, talk: bool) -> list[Any]:
     return [sample, nearest, best]
 
 
-def _sight(talk: bool, sample: list[Any], nearest: list[Any], best: list[Any], *, erased: int) -> _Sight:
+def _sight(talk: bool, found: Sequence[list[Any]], erased: int) -> _Sight:
+    """What the answers to `_search_requests`, or to the first of them, tell."""
+    sample, *candidates = found
     everything = _marks(sample, erased)
     if len(sample) < WHOLE_SHELF:
         return _Sight(talk, True, everything, everything, [], [])
     return _Sight(
         talk=talk,
         whole=False,
-        marks=_marks([*nearest, *best], erased),
+        marks=_marks(chain.from_iterable(candidates), erased),
         sample=everything,
         cosines=[point.score for point in sample],
-        by_words=[str(point.id) for point in best],
+        by_words=[str(point.id) for best in candidates[1:] for point in best],
     )
 
 
