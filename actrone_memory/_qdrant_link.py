@@ -30,6 +30,9 @@ MOST_ATTEMPTS = 4
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
 
+OTHER_LOOP_SECONDS = 1.0
+"""How long `close` waits for another event loop to close its client."""
+
 TRANSIENT_STATUS = {429, 502, 503, 504}
 """What a busy, starting or moving server answers; the same request may succeed a moment later."""
 
@@ -135,7 +138,9 @@ class QdrantLink:
             if loop is here:
                 await client.close()
             elif loop.is_running():
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(client.close(), loop))
+                closing = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(client.close(), loop))
+                # A loop whose thread waits for this very call closes its client when it goes on.
+                await asyncio.wait([closing], timeout=OTHER_LOOP_SECONDS)
         if worker is not None:
             await here.run_in_executor(worker, self._close_local)
             worker.shutdown()

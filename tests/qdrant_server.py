@@ -18,7 +18,12 @@ from typing import Any
 
 import pytest
 
-edge: Any = pytest.importorskip("qdrant_edge", reason="qdrant-edge-py has no wheel here")
+try:
+    import qdrant_edge
+except ImportError:
+    edge: Any = None
+else:
+    edge = qdrant_edge
 
 Json = dict[str, Any]
 Fault = Callable[["Handler"], bool]
@@ -31,7 +36,6 @@ class Collection:
     def __init__(self, folder: Path, config: Json) -> None:
         folder.mkdir()
         self.config, self.indexes = config, dict[str, Any]()
-        self.guard = threading.Lock()
         self.shard = edge.EdgeShard.create(
             str(folder),
             edge.EdgeConfig(
@@ -108,17 +112,25 @@ class Server:
     """The server; ``url`` is where it is, ``requests`` what it was asked."""
 
     def __init__(self, port: int = 0, *, version: str = "1.19.0", api_key: str | None = None) -> None:
+        if edge is None:
+            pytest.skip("qdrant-edge-py has no wheel here")
         self.version, self.api_key = version, api_key
         self.faults: list[Fault] = []
         self.requests: list[str] = []
         self.collections: dict[str, Collection] = {}
         self.guard = threading.Lock()
         self._folder = tempfile.TemporaryDirectory()
-        self._http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._http: ThreadingHTTPServer | None = None
+        self.port = port
+        self.start()
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Answer, with the data of before."""
+        self._http = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
         self._http.daemon_threads = True
         self._http.memory = self  # type: ignore[attr-defined]
         self.port = self._http.server_address[1]
-        self.url = f"http://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
 
@@ -126,10 +138,12 @@ class Server:
         return Path(self._folder.name) / f"{name}-{time.time_ns()}"
 
     def stop(self) -> None:
-        """Stop answering; the data stays for `resume`."""
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+        """Stop answering; the data stays."""
+        if self._http is not None:
+            self._http.shutdown()
+            self._http.server_close()
+            self._thread.join()
+            self._http = None
 
     def close(self) -> None:
         self.stop()
@@ -187,7 +201,7 @@ class Handler(BaseHTTPRequestHandler):
         if parts == [""]:
             return -1, {"title": "qdrant", "version": server.version}
         name, rest = parts[1], "/".join(parts[2:])
-        with server.guard:
+        with server.guard:  # the engine does one thing at a time
             if self.command == "PUT" and not rest:
                 if name in server.collections:
                     return 409, {"status": {"error": f"Wrong input: Collection `{name}` already exists!"}}

@@ -794,9 +794,10 @@ class QdrantStore:
                 del self._held[oldest]
 
     def _forget(self, agent_id: str) -> None:
+        """Let go of what was read of the agent."""
         with self._guard:
             self._held.pop(agent_id, None)
-            self._kept = _KeptEntries()
+        self._kept.forget(agent_id)
 
 
 class _KeptEntries:
@@ -827,6 +828,12 @@ class _KeptEntries:
                 self._bytes += len(kept.entry.document)
             while self._entries and (len(self._entries) > KEPT_ENTRIES or self._bytes > KEPT_BYTES):
                 self._drop(next(iter(self._entries)))
+
+    def forget(self, agent_id: str) -> None:
+        """Let go of the entries of one agent."""
+        with self._lock:
+            for point in [point for point, kept in self._entries.items() if kept.entry.entry.agent_id == agent_id]:
+                self._drop(point)
 
     def _drop(self, point: str) -> None:
         old = self._entries.pop(point, None)
