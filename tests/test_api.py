@@ -143,6 +143,13 @@ SIGNATURES: dict[str, tuple[str, str] | str] = {
     "create_memory_manager": ("config=None", ""),
     "InMemoryStore": ("max_turns=50, *, relevance_weight=0.7, recency_weight=0.3", ""),
     **{f"InMemoryStore.{name}": row for name, row in (L1_METHODS | L2_METHODS).items()},
+    "QdrantStore": (
+        "url='http://localhost:6333', *, api_key=None, collection='agent_memories', timeout_seconds=10.0, "
+        "relevance_weight=0.7, recency_weight=0.3, client=None",
+        "",
+    ),
+    "QdrantStore.from_config": ("config", ""),
+    **{f"QdrantStore.{name}": row for name, row in L2_METHODS.items()},
     **{f"L1Store.{name}": row for name, row in L1_METHODS.items()},
     **{f"L2Store.{name}": row for name, row in L2_METHODS.items()},
     "FactExtractor.extract": ("self, text", ""),
@@ -163,7 +170,7 @@ SIGNATURES: dict[str, tuple[str, str] | str] = {
     "ConfigurationError": ("message, details=None", "code"),
     "EmbeddingError": ("message, details=None", ""),
     "MemoryNotFoundError": ("memory_id", ""),
-    "StoreConnectionError": ("store, cause, details=None", ""),
+    "StoreConnectionError": ("store, cause, details=None", "advice"),
     "TokenBudgetError": ("message, details=None", ""),
     "ValidationError": ("field, message", ""),
 }
@@ -177,6 +184,7 @@ SETTINGS: dict[str, object] = {
     "redis_socket_timeout": 5.0,
     "redis_socket_connect_timeout": 5.0,
     "qdrant_timeout": 10.0,
+    "degrade": False,
     "embedding_provider": "local",
     "local_model": "sentence-transformers/all-MiniLM-L6-v2",
     "openai_api_key": None,
