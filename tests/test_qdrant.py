@@ -540,3 +540,21 @@ def test_the_extra_is_named_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "qdrant_client", None)
     with pytest.raises(ConfigurationError, match=r"actrone-memory\[qdrant\]"):
         QdrantStore()
+
+
+async def test_what_is_kept_of_many_agents_is_bounded_and_comes_back(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qdrant, "KEPT_ENTRIES", 25)
+    store = QdrantStore(server.url)
+    for agent in "abcd":
+        await store.upsert_many([entry(agent, f"{agent} {i}", [1.0, i / 10, 0.0]) for i in range(10)])
+    for agent in "abcda":
+        assert len(await store.search(agent, [1.0, 0.0, 0.0], -1.0)) == 10
+        assert sum(len(held.index) for held in store._held.values()) <= 25
+        assert len(store._kept._entries) <= 25
+    assert list(store._held) == ["d", "a"]
+    await store.delete_agent_memories("a")
+    assert "a" not in store._held
+    assert await store.search("a", [1.0, 0.0, 0.0], -1.0) == []
+    await store.close()

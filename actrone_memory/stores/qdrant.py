@@ -5,9 +5,10 @@ in this process by the same code. What is exact and what is not:
 
 - Of up to `WHOLE_SHELF` memories of an agent (and as many archived turns) every one is a candidate: the order is that
   of the in-process store.
-- Of more, the candidates are the `BY_MEANING` nearest and the `BY_WORDS` best by words. Their scores are exact but for
-  the mean length of a memory and the spread of cosines, both told by a sample of `WHOLE_SHELF`, and for turns by their
-  neighbours within `NEIGHBOURING_RECORDS`. How rare a word is the server counts among the agent's own memories.
+- Of more, the candidates are the `BY_MEANING` nearest, as Qdrant's graphs find them where it keeps any, and the
+  `BY_WORDS` best by words. Their scores are exact but for the mean length of a memory and the spread of cosines, both
+  told by a sample of `WHOLE_SHELF`, and for turns by their neighbours within `NEIGHBOURING_RECORDS`. How rare a word is
+  the server counts among the agent's own memories.
 """
 
 from __future__ import annotations
@@ -143,6 +144,9 @@ class _Held:
     index: AgentIndex = field(default_factory=AgentIndex)
     stamps: dict[bool, dict[str, str]] = field(default_factory=lambda: {False: {}, True: {}})
     ids: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    size: int = 0
+    """Bytes of all texts."""
 
     def lacks(self, sights: Sequence[_Sight], fetched: Mapping[str, _Kept | None]) -> dict[str, str]:
         """The points, with their stamps, that must be fetched before the index can follow."""
@@ -159,14 +163,15 @@ class _Held:
             stamps = self.stamps[sight.talk]
             for point in [point for point in stamps if point not in sight.marks]:
                 del stamps[point]
+                self.size -= self.sizes.pop(point)
                 self.index.remove(self.ids.pop(point))
-            new = [
-                (point, fetched.get(point)) for point, mark in sight.marks.items() if stamps.get(point) != mark.stamp
-            ]
-            for point, kept in sorted(new, key=lambda pair: pair[1].written if pair[1] else 0):
-                if kept is not None:  # None: deleted since
-                    self.index.put(kept.entry)
-                    self.ids[point], stamps[point] = kept.entry.entry.id, kept.stamp
+            changed = [point for point, mark in sight.marks.items() if stamps.get(point) != mark.stamp]
+            new = [(kept.written, point, kept) for point in changed if (kept := fetched.get(point)) is not None]
+            for _, point, kept in sorted(new, key=lambda one: one[:2]):
+                self.index.put(kept.entry)
+                self.ids[point], stamps[point] = kept.entry.entry.id, kept.stamp
+                self.size += len(kept.entry.document) - self.sizes.get(point, 0)
+                self.sizes[point] = len(kept.entry.document)
 
 
 class QdrantStore:
@@ -785,13 +790,15 @@ class QdrantStore:
             return held
 
     def _let_go(self, agent_id: str) -> None:
-        """Drop the indexes of the agents that were asked about longest ago, when there are too many entries."""
+        """Drop the indexes of the agents that were asked about longest ago, when there is too much in them."""
         with self._guard:
-            while len(self._held) > 1 and sum(len(held.index) for held in self._held.values()) > KEPT_ENTRIES:
-                oldest = next(iter(self._held))
-                if oldest == agent_id:
+            sizes = {agent: (len(held.sizes), held.size) for agent, held in self._held.items()}
+            entries, size = (sum(column) for column in zip(*sizes.values(), strict=True)) if sizes else (0, 0)
+            for agent, (own_entries, own_size) in sizes.items():
+                if agent == agent_id or (entries <= KEPT_ENTRIES and size <= KEPT_BYTES):
                     return
-                del self._held[oldest]
+                del self._held[agent]
+                entries, size = entries - own_entries, size - own_size
 
     def _forget(self, agent_id: str) -> None:
         """Let go of what was read of the agent."""
