@@ -45,6 +45,7 @@ TEXT = {"context", "extraction"}
 INDEX = {"_index"}
 MODEL = {"_model_embedder"}
 CLIENTS = {"_qdrant_link"}
+POINTS = {"_qdrant_kept", "_qdrant_points"}
 PARTS = {"embedders", "stores"}
 MACHINERY = {
     "_archive",
@@ -62,6 +63,7 @@ LAYERS: list[set[str]] = [
     SEAMS,
     PURE,
     TEXT | INDEX | MODEL | CLIENTS,
+    POINTS,
     PARTS,
     MACHINERY,
     {"manager"},
@@ -83,7 +85,11 @@ OPTIONAL_PACKAGES = {
     "openai": {"actrone_memory.embedders.openai", "actrone_memory.extraction"},
     "pytest": {"actrone_memory.testing"},
     "portalocker": {"actrone_memory._qdrant_link"},
-    "qdrant_client": {"actrone_memory.stores.qdrant", "actrone_memory._qdrant_link"},
+    "qdrant_client": {
+        "actrone_memory._qdrant_link",
+        "actrone_memory._qdrant_points",
+        "actrone_memory.stores.qdrant",
+    },
     "redis": {"actrone_memory.stores.redis"},
     "rich": {"actrone_memory.cli"},
     "sentence_transformers": {"actrone_memory.embedders.sentence_transformers"},
@@ -198,7 +204,7 @@ def test_clients_know_nothing_of_what_is_stored(module: str) -> None:
 
 @pytest.mark.parametrize("module", engine_modules(PARTS))
 def test_a_store_or_embedder_sees_neither_the_manager_nor_another_part(module: str) -> None:
-    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | CLIENTS
+    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | CLIENTS | POINTS
 
 
 def test_the_manager_is_imported_by_the_sync_manager_and_the_package_alone() -> None:

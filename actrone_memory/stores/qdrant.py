@@ -14,25 +14,47 @@ in this process by the same code. What is exact and what is not:
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-import threading
 import time
-import uuid
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from actrone_memory import _validation
+from actrone_memory import _qdrant_points, _validation
 from actrone_memory._index import AgentIndex
+from actrone_memory._qdrant_kept import HeldIndexes, KeptEntries
 from actrone_memory._qdrant_link import CollectionTakenError, NoCollectionError, QdrantLink
+from actrone_memory._qdrant_points import (
+    INDEXED,
+    MARK,
+    MEANING,
+    OLD,
+    SHELVES,
+    STORE_POINT,
+    WORDS,
+    AgentState,
+    Kept,
+    Sight,
+    agent_point,
+    agent_state,
+    batches,
+    entry_point,
+    equals,
+    identity_of,
+    is_any,
+    kept_point,
+    marks_of,
+    point_of,
+    search_requests,
+    shelf_filter,
+    shelf_request,
+    sight_of,
+)
 from actrone_memory._ranking import Weights, inverse_document_frequency
-from actrone_memory._shelf import CONTEXT, Census, Prepared, Query, Shelf, prepare, read_entry
-from actrone_memory._sparse_terms import asked_terms, stored_terms, term_number
+from actrone_memory._shelf import CONTEXT, Census, Query, Shelf, prepare, read_entry
+from actrone_memory._sparse_terms import term_number
 from actrone_memory._store_calls import (
     check_dimensions,
     check_identity,
@@ -52,13 +74,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("actrone_memory")
 
-WHOLE_SHELF = 1_000
-"""Memories of an agent that are all looked at: their ids and stamps are some 100 KB of an answer."""
-
-BY_MEANING = 256
-BY_WORDS = 256
-"""Candidates of an agent with more: several times what any context holds."""
-
 NEIGHBOURED = 64
 """Turns by words whose neighbours are fetched too: a question is found with its answer."""
 
@@ -74,104 +89,8 @@ PER_REQUEST = 100
 PER_PAGE = 256
 """Points read at once with all they hold."""
 
-LARGEST_REQUEST_BYTES = 16 * 1024 * 1024
-"""Half of what a server accepts by default."""
-
-KEPT_ENTRIES = 20_000
-KEPT_BYTES = 64 * 1024 * 1024
-"""Entries, and bytes of their texts, that this process keeps so as not to fetch and analyse them again."""
-
 DELETES = 3
 """How often a deletion is said and looked after before it counts as failed."""
-
-MEANING = "meaning"
-WORDS = "words"
-_MARK = ["stamp", "epoch", "length", "session_id", "sequence"]
-_NAMESPACE = uuid.UUID("0b6ac1b1-5d5a-4c0e-9d0f-3a4b2f2a7e52")
-_INDEXED = {
-    "agent_id": "tenant",
-    "shelf": "keyword",
-    "id": "keyword",
-    "session_id": "keyword",
-    "content_type": "keyword",
-    "topic_tags": "keyword",
-    "sequence": "integer",
-}
-_SHELVES = {False: "memory", True: "turn"}
-_OLD = "superseded"
-
-
-class _Mark(NamedTuple):
-    """What tells whether a point is known already, and where it stands."""
-
-    stamp: str
-    length: float
-    session_id: str
-    sequence: int | None
-
-
-class _Kept(NamedTuple):
-    """A point as it was fetched."""
-
-    stamp: str
-    written: int
-    entry: Prepared
-
-
-class _Agent(NamedTuple):
-    """What the collection says of an agent: its erasure epoch, and the epoch of the last erasure of everything."""
-
-    epoch: int
-    erased: int
-
-
-class _Sight(NamedTuple):
-    """What one shelf of an agent answered to a query."""
-
-    talk: bool
-    whole: bool
-    marks: dict[str, _Mark]
-    sample: dict[str, _Mark]
-    cosines: list[float]
-    by_words: list[str]
-
-
-@dataclass(slots=True)
-class _Held:
-    """The index of an agent in this process: the entries of each shelf that were in the collection at the last look."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    index: AgentIndex = field(default_factory=AgentIndex)
-    stamps: dict[bool, dict[str, str]] = field(default_factory=lambda: {False: {}, True: {}})
-    ids: dict[str, str] = field(default_factory=dict)
-    sizes: dict[str, int] = field(default_factory=dict)
-    size: int = 0
-    """Bytes of all texts."""
-
-    def lacks(self, sights: Sequence[_Sight], fetched: Mapping[str, _Kept | None]) -> dict[str, str]:
-        """The points, with their stamps, that must be fetched before the index can follow."""
-        return {
-            point: mark.stamp
-            for sight in sights
-            for point, mark in sight.marks.items()
-            if self.stamps[sight.talk].get(point) != mark.stamp and point not in fetched
-        }
-
-    def follow(self, sights: Sequence[_Sight], fetched: Mapping[str, _Kept | None]) -> None:
-        """Take over what has changed since the last look."""
-        for sight in sights:
-            stamps = self.stamps[sight.talk]
-            for point in [point for point in stamps if point not in sight.marks]:
-                del stamps[point]
-                self.size -= self.sizes.pop(point)
-                self.index.remove(self.ids.pop(point))
-            changed = [point for point, mark in sight.marks.items() if stamps.get(point) != mark.stamp]
-            new = [(kept.written, point, kept) for point in changed if (kept := fetched.get(point)) is not None]
-            for _, point, kept in sorted(new, key=lambda one: one[:2]):
-                self.index.put(kept.entry)
-                self.ids[point], stamps[point] = kept.entry.entry.id, kept.stamp
-                self.size += len(kept.entry.document) - self.sizes.get(point, 0)
-                self.sizes[point] = len(kept.entry.document)
 
 
 class QdrantStore:
@@ -208,13 +127,12 @@ class QdrantStore:
         self._link = QdrantLink(type(self).__name__, url, api_key or None, timeout_seconds, client)
         self._collection = collection
         self._weights = Weights(relevance_weight, recency_weight)
-        self._guard = threading.Lock()
         self._dimensions: int | None = None
         self._version_checked = False
         self._bound: EmbedderIdentity | None = None
         self._stored: EmbedderIdentity | None = None
-        self._held: OrderedDict[str, _Held] = OrderedDict()
-        self._kept = _KeptEntries()
+        self._held = HeldIndexes()
+        self._kept = KeptEntries()
 
     @classmethod
     def from_config(cls, config: MemoryConfig) -> Self:
@@ -261,7 +179,7 @@ class QdrantStore:
         if epoch is not None and epoch != now.epoch:
             return False
         points = [
-            _point(prepare(entry), dimensions, epoch=now.epoch, written=time.time_ns() + place)
+            point_of(prepare(entry), dimensions, epoch=now.epoch, written=time.time_ns() + place)
             for place, entry in enumerate(checked)
         ]
         await self._write_points(points)
@@ -273,7 +191,7 @@ class QdrantStore:
     async def _write_points(self, points: Sequence[dict[str, Any]]) -> None:
         from qdrant_client import models
 
-        for batch in _batches(points):
+        for batch in batches(points):
             structs = [
                 models.PointStruct(
                     id=point["id"],
@@ -289,7 +207,7 @@ class QdrantStore:
         from qdrant_client import models
 
         ours = models.HasIdCondition(has_id=[point["id"] for point in points])
-        await self._delete(models.Filter(must=[ours, _is("epoch", points[0]["payload"]["epoch"])]))
+        await self._delete(models.Filter(must=[ours, equals("epoch", points[0]["payload"]["epoch"])]))
 
     async def erasure_epoch(self, agent_id: str) -> int:
         """Changes whenever memories of the agent are erased."""
@@ -302,7 +220,7 @@ class QdrantStore:
 
         _validation.identifier(memory_id, "memory_id")
         if await self._look() is not None:
-            await self._delete(models.Filter(must=[_is("id", memory_id)]))
+            await self._delete(models.Filter(must=[equals("id", memory_id)]))
 
     async def delete_agent_memories(self, agent_id: str) -> None:
         """Change the agent's erasure epoch, and delete every entry."""
@@ -310,8 +228,9 @@ class QdrantStore:
 
         check_ids(agent_id)
         if await self._change_epoch(agent_id, erased=True):
-            await self._delete(models.Filter(must=[_is("agent_id", agent_id)]))
-        self._forget(agent_id)
+            await self._delete(models.Filter(must=[equals("agent_id", agent_id)]))
+        self._held.forget(agent_id)
+        self._kept.forget(agent_id)
 
     async def delete_session_turns(self, agent_id: str, session_id: str) -> None:
         """Change the agent's erasure epoch, and delete the archived turns of one session."""
@@ -319,7 +238,11 @@ class QdrantStore:
 
         check_ids(agent_id, session_id)
         if await self._change_epoch(agent_id, erased=False):
-            conditions = [_is("agent_id", agent_id), _is("session_id", session_id), _is("content_type", "turn")]
+            conditions = [
+                equals("agent_id", agent_id),
+                equals("session_id", session_id),
+                equals("content_type", "turn"),
+            ]
             await self._delete(models.Filter(must=conditions))
 
     async def _change_epoch(self, agent_id: str, *, erased: bool) -> bool:
@@ -334,7 +257,7 @@ class QdrantStore:
         before = await self._agent(agent_id)
         epoch = max(time.time_ns(), before.epoch + 1)
         payload = {"epoch": epoch, "erased": epoch if erased else before.erased}
-        point = models.PointStruct(id=_agent_point(agent_id), payload=payload, vector={})
+        point = models.PointStruct(id=agent_point(agent_id), payload=payload, vector={})
         await self._ask("upsert", points=[point], wait=True)
         return True
 
@@ -361,10 +284,10 @@ class QdrantStore:
         _validation.identifier(memory_id, "memory_id")
         if await self._look() is None:
             return None
-        wanted, about = _entry_point(agent_id, memory_id), _agent_point(agent_id)
+        wanted, about = entry_point(agent_id, memory_id), agent_point(agent_id)
         points = {str(point.id): point.payload for point in await self._retrieve([wanted, about])}
         payload = points.get(wanted)
-        if payload is None or payload["epoch"] < _agent_of(points.get(about)).erased:
+        if payload is None or payload["epoch"] < agent_state(points.get(about)).erased:
             return None
         return read_entry(payload["document"].encode())
 
@@ -383,9 +306,9 @@ class QdrantStore:
         types = _validation.content_types(content_types)
         if types == [] or await self._look() is None:
             return []
-        conditions = [_is("agent_id", agent_id)]
-        conditions += [] if types is None else [_any("content_type", types)]
-        conditions += [] if include_superseded else [_any("shelf", list(_SHELVES.values()))]
+        conditions = [equals("agent_id", agent_id)]
+        conditions += [] if types is None else [is_any("content_type", types)]
+        conditions += [] if include_superseded else [is_any("shelf", list(SHELVES.values()))]
         which = models.Filter(must=conditions)
         payloads = [point.payload for point in await self._scroll(which, with_payload=True)]
         erased = (await self._agent(agent_id)).erased
@@ -458,61 +381,56 @@ class QdrantStore:
             return await self._search_whole(agent_id, query, sights)
         return await self._search_candidates(agent_id, query, sights)
 
-    async def _sights(self, agent_id: str, query: Query, talks: Sequence[bool]) -> list[_Sight]:
+    async def _sights(self, agent_id: str, query: Query, talks: Sequence[bool]) -> list[Sight]:
         """What each shelf holds, as far as one request tells."""
         from qdrant_client import models
 
         meta = models.QueryRequest(
-            filter=models.Filter(must=[models.HasIdCondition(has_id=[_agent_point(agent_id), _STORE_POINT])]),
+            filter=models.Filter(must=[models.HasIdCondition(has_id=[agent_point(agent_id), STORE_POINT])]),
             limit=2,
             with_payload=True,
         )
         requests = {talk: self._shelf_requests(agent_id, query, talk) for talk in talks}
         about, *answers = await self._batch([meta, *chain.from_iterable(requests.values())])
         known = {str(point.id): point.payload for point in about}
-        self._stored = _identity_of(known.get(_STORE_POINT))
-        erased = _agent_of(known.get(_agent_point(agent_id))).erased
+        self._stored = identity_of(known.get(STORE_POINT))
+        erased = agent_state(known.get(agent_point(agent_id))).erased
         sights = []
         for talk, asked in requests.items():
             found, answers = answers[: len(asked)], answers[len(asked) :]
-            if len(asked) == 1 and len(found[0]) == WHOLE_SHELF:  # it has grown beyond what was thought
-                found = await self._batch(_search_requests(agent_id, query, talk))
-            sights.append(await self._widened(agent_id, query, _sight(talk, found, erased), erased))
+            if len(asked) == 1 and len(found[0]) == _qdrant_points.WHOLE_SHELF:  # it has grown beyond what was thought
+                found = await self._batch(search_requests(agent_id, query, talk))
+            sights.append(await self._widened(agent_id, query, sight_of(talk, found, erased), erased))
         return sights
 
     def _shelf_requests(self, agent_id: str, query: Query, talk: bool) -> list[Any]:
         """What to ask about a shelf: what it holds, where that was little at the last look; else its candidates too."""
-        from qdrant_client import models
+        if not 0 < self._held.entries(agent_id, talk) < _qdrant_points.WHOLE_SHELF:
+            return search_requests(agent_id, query, talk)
+        return [shelf_request(agent_id, talk)]
 
-        with self._guard:
-            held = self._held.get(agent_id)
-            size = len(held.stamps[talk]) if held else 0
-        if not 0 < size < WHOLE_SHELF:
-            return _search_requests(agent_id, query, talk)
-        return [models.QueryRequest(filter=_shelf_filter(agent_id, talk), limit=WHOLE_SHELF, with_payload=_MARK)]
-
-    async def _widened(self, agent_id: str, query: Query, sight: _Sight, erased: int) -> _Sight:
+    async def _widened(self, agent_id: str, query: Query, sight: Sight, erased: int) -> Sight:
         """The sight of the whole shelf, however large, when the query considers more than the candidates."""
-        if sight.whole or query.consider <= WHOLE_SHELF:
+        if sight.whole or query.consider <= _qdrant_points.WHOLE_SHELF:
             return sight
-        points = await self._scroll(_shelf_filter(agent_id, sight.talk), with_payload=_MARK)
-        marks = _marks(points, erased)
-        return _Sight(sight.talk, True, marks, marks, [], [])
+        points = await self._scroll(shelf_filter(agent_id, sight.talk), with_payload=MARK)
+        marks = marks_of(points, erased)
+        return Sight(sight.talk, True, marks, marks, [], [])
 
-    async def _search_whole(self, agent_id: str, query: Query, sights: Sequence[_Sight]) -> Page:
+    async def _search_whole(self, agent_id: str, query: Query, sights: Sequence[Sight]) -> Page:
         """Every memory is at hand: the in-process index, brought up to date, is the answer."""
-        held, fetched = self._held_of(agent_id), dict[str, "_Kept | None"]()
+        held, fetched = self._held.of(agent_id), dict[str, "Kept | None"]()
         while True:
             with held.lock:
                 missing = held.lacks(sights, fetched)
                 if not missing:
                     held.follow(sights, fetched)
-                    self._let_go(agent_id)
+                    self._held.let_go(agent_id)
                     return held.index.search(query)
             found = await self._entries(missing)
             fetched |= {point: found.get(point) for point in missing}
 
-    async def _search_candidates(self, agent_id: str, query: Query, sights: Sequence[_Sight]) -> Page:
+    async def _search_candidates(self, agent_id: str, query: Query, sights: Sequence[Sight]) -> Page:
         """Rank what Qdrant thought fit, with the statistics of the whole."""
         wanted = {point: mark.stamp for sight in sights for point, mark in sight.marks.items()}
         for sight in sights:
@@ -528,14 +446,14 @@ class QdrantStore:
                 shelf.census = await self._census(agent_id, query, partly[shelf.talk], shelf)
         return index.search(query)
 
-    async def _neighbours(self, agent_id: str, sight: _Sight) -> dict[str, str]:
+    async def _neighbours(self, agent_id: str, sight: Sight) -> dict[str, str]:
         """The turns around the best by words, whose words count for them."""
         from qdrant_client import models
 
         around = [
             models.Filter(
                 must=[
-                    _is("session_id", mark.session_id),
+                    equals("session_id", mark.session_id),
                     models.FieldCondition(
                         key="sequence",
                         range=models.Range(
@@ -549,12 +467,12 @@ class QdrantStore:
         ]
         if not around:
             return {}
-        which = models.Filter(must=_shelf_filter(agent_id, talk=True).must, should=around)
-        return {point: mark.stamp for point, mark in _marks(await self._scroll(which, with_payload=_MARK), 0).items()}
+        which = models.Filter(must=shelf_filter(agent_id, talk=True).must, should=around)
+        return {point: mark.stamp for point, mark in marks_of(await self._scroll(which, with_payload=MARK), 0).items()}
 
-    async def _census(self, agent_id: str, query: Query, sight: _Sight, shelf: Shelf) -> Census:
+    async def _census(self, agent_id: str, query: Query, sight: Sight, shelf: Shelf) -> Census:
         """The statistics of a shelf of which ``shelf`` holds the candidates."""
-        which = _shelf_filter(agent_id, sight.talk)
+        which = shelf_filter(agent_id, sight.talk)
         counting = self._ask("count", count_filter=which, exact=True)
         terms = sorted(shelf.terms_of(query.text)) if query.text is not None else []
         counted, *answers = await asyncio.gather(counting, *self._term_requests(which, terms[:MOST_COUNTED_TERMS]))
@@ -592,13 +510,13 @@ class QdrantStore:
                 rarity[term] = point.score / words.values[words.indices.index(term_number(term))]
         return rarity
 
-    async def _entries(self, wanted: Mapping[str, str]) -> dict[str, _Kept]:
+    async def _entries(self, wanted: Mapping[str, str]) -> dict[str, Kept]:
         """The points of these ids and stamps, or of newer stamps, without those that are gone."""
         found = self._kept.find(wanted)
         missing = [point for point in wanted if point not in found]
         for start in range(0, len(missing), PER_PAGE):
             for point in await self._retrieve(missing[start : start + PER_PAGE], with_vectors=[MEANING]):
-                found[str(point.id)] = _kept(point)
+                found[str(point.id)] = kept_point(point)
         self._kept.keep({point: found[point] for point in missing if point in found})
         return found
 
@@ -612,8 +530,8 @@ class QdrantStore:
             return identity
         dimensions = await self._look()
         if dimensions is not None:
-            (about,) = await self._retrieve([_STORE_POINT]) or [None]
-            self._stored = _identity_of(about.payload if about else None)
+            (about,) = await self._retrieve([STORE_POINT]) or [None]
+            self._stored = identity_of(about.payload if about else None)
             if self._stored is not None and self._stored != identity and await self._holds_vectors():
                 return self._stored
             self._check_fits(dimensions, identity.dimensions)
@@ -623,15 +541,13 @@ class QdrantStore:
     async def close(self) -> None:
         """Close what this store opened; the data stays."""
         await self._link.close()
-        with self._guard:
-            self._held.clear()
-            self._kept = _KeptEntries()
-            self._dimensions, self._version_checked, self._stored = None, False, None
+        self._held, self._kept = HeldIndexes(), KeptEntries()
+        self._dimensions, self._version_checked, self._stored = None, False, None
 
     async def _holds_vectors(self) -> bool:
         from qdrant_client import models
 
-        some = models.Filter(must=[_any("shelf", [*_SHELVES.values(), _OLD])])
+        some = models.Filter(must=[is_any("shelf", [*SHELVES.values(), OLD])])
         points, _ = await self._ask("scroll", scroll_filter=some, limit=1, with_payload=False)
         return bool(points)
 
@@ -692,7 +608,7 @@ class QdrantStore:
         if self._stored != identity:
             payload = {"embedder": identity.name, "dimensions": identity.dimensions}
             await self._ask(
-                "upsert", points=[models.PointStruct(id=_STORE_POINT, payload=payload, vector={})], wait=True
+                "upsert", points=[models.PointStruct(id=STORE_POINT, payload=payload, vector={})], wait=True
             )
             self._stored = identity
 
@@ -717,7 +633,7 @@ class QdrantStore:
             "keyword": models.PayloadSchemaType.KEYWORD,
             "integer": models.PayloadSchemaType.INTEGER,
         }
-        for name, kind in _INDEXED.items():
+        for name, kind in INDEXED.items():
             if name not in (info.payload_schema or {}):
                 await self._link.ask(
                     "create_payload_index",
@@ -727,12 +643,12 @@ class QdrantStore:
                     wait=True,
                 )
 
-    async def _check_owners(self, agent_id: str, ids: Sequence[str]) -> _Agent:
+    async def _check_owners(self, agent_id: str, ids: Sequence[str]) -> AgentState:
         """The agent's epochs, after a look that no other agent owns one of ``ids``."""
         from qdrant_client import models
 
-        foreign = models.Filter(must=[_any("id", list(ids))], must_not=[_is("agent_id", agent_id)])
-        about = models.Filter(must=[models.HasIdCondition(has_id=[_agent_point(agent_id)])])
+        foreign = models.Filter(must=[is_any("id", list(ids))], must_not=[equals("agent_id", agent_id)])
+        about = models.Filter(must=[models.HasIdCondition(has_id=[agent_point(agent_id)])])
         answers = await self._batch(
             [
                 models.QueryRequest(filter=foreign, limit=1, with_payload=["id"]),
@@ -741,11 +657,11 @@ class QdrantStore:
         )
         for point in answers[0]:
             raise foreign_id(point.payload["id"])
-        return _agent_of(answers[1][0].payload if answers[1] else None)
+        return agent_state(answers[1][0].payload if answers[1] else None)
 
-    async def _agent(self, agent_id: str) -> _Agent:
-        points = await self._retrieve([_agent_point(agent_id)])
-        return _agent_of(points[0].payload if points else None)
+    async def _agent(self, agent_id: str) -> AgentState:
+        points = await self._retrieve([agent_point(agent_id)])
+        return agent_state(points[0].payload if points else None)
 
     # --- requests -------------------------------------------------------------------------------------------------
 
@@ -774,7 +690,7 @@ class QdrantStore:
     async def _scroll(self, which: Any, *, with_payload: bool | list[str]) -> list[Any]:
         """All points of ``which``, page by page."""
         points: list[Any] = []
-        size, offset = PER_PAGE if with_payload is True else WHOLE_SHELF, None
+        size, offset = PER_PAGE if with_payload is True else _qdrant_points.WHOLE_SHELF, None
         while True:
             page, offset = await self._ask(
                 "scroll", scroll_filter=which, limit=size, offset=offset, with_payload=with_payload
@@ -782,216 +698,6 @@ class QdrantStore:
             points += page
             if offset is None:
                 return points
-
-    def _held_of(self, agent_id: str) -> _Held:
-        with self._guard:
-            held = self._held.setdefault(agent_id, _Held())
-            self._held.move_to_end(agent_id)
-            return held
-
-    def _let_go(self, agent_id: str) -> None:
-        """Drop the indexes of the agents that were asked about longest ago, when there is too much in them."""
-        with self._guard:
-            sizes = {agent: (len(held.sizes), held.size) for agent, held in self._held.items()}
-            entries, size = (sum(column) for column in zip(*sizes.values(), strict=True)) if sizes else (0, 0)
-            for agent, (own_entries, own_size) in sizes.items():
-                if agent == agent_id or (entries <= KEPT_ENTRIES and size <= KEPT_BYTES):
-                    return
-                del self._held[agent]
-                entries, size = entries - own_entries, size - own_size
-
-    def _forget(self, agent_id: str) -> None:
-        """Let go of what was read of the agent."""
-        with self._guard:
-            self._held.pop(agent_id, None)
-        self._kept.forget(agent_id)
-
-
-class _KeptEntries:
-    """The entries fetched last, analysed; bounded by their number and the bytes of their texts."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._entries: OrderedDict[str, _Kept] = OrderedDict()
-        self._bytes = 0
-
-    def find(self, wanted: Mapping[str, str]) -> dict[str, _Kept]:
-        """Those of ``wanted`` (point to stamp) that are kept as they are now."""
-        found = {}
-        with self._lock:
-            for point, stamp in wanted.items():
-                kept = self._entries.get(point)
-                if kept is not None and kept.stamp == stamp:
-                    self._entries.move_to_end(point)
-                    found[point] = kept
-        return found
-
-    def keep(self, entries: Mapping[str, _Kept]) -> None:
-        """Keep these, and let go of the oldest beyond the bounds."""
-        with self._lock:
-            for point, kept in entries.items():
-                self._drop(point)
-                self._entries[point] = kept
-                self._bytes += len(kept.entry.document)
-            while self._entries and (len(self._entries) > KEPT_ENTRIES or self._bytes > KEPT_BYTES):
-                self._drop(next(iter(self._entries)))
-
-    def forget(self, agent_id: str) -> None:
-        """Let go of the entries of one agent."""
-        with self._lock:
-            for point in [point for point, kept in self._entries.items() if kept.entry.entry.agent_id == agent_id]:
-                self._drop(point)
-
-    def _drop(self, point: str) -> None:
-        old = self._entries.pop(point, None)
-        if old is not None:
-            self._bytes -= len(old.entry.document)
-
-
-def _point(prepared: Prepared, dimensions: int, *, epoch: int, written: int) -> dict[str, Any]:
-    """A memory as a point; without an embedding its vector is zero, close to nothing."""
-    entry = prepared.entry
-    vector = prepared.vector if prepared.vector.size else np.zeros(dimensions, np.float32)
-    stamp = hashlib.blake2b(prepared.document + vector.tobytes(), digest_size=9).hexdigest()
-    payload = {
-        "agent_id": entry.agent_id,
-        "id": entry.id,
-        "session_id": entry.session_id,
-        "content_type": entry.content_type,
-        "topic_tags": entry.topic_tags,
-        "shelf": _OLD if entry.superseded_by is not None else _SHELVES[entry.content_type == "turn"],
-        "sequence": entry.sequence,
-        "length": sum(prepared.terms.values()),
-        "epoch": epoch,
-        "written": written,
-        "stamp": stamp,
-        "document": prepared.document.decode(),
-    }
-    point = _entry_point(entry.agent_id, entry.id)
-    return {"id": point, "payload": payload, "meaning": vector.tolist(), "words": stored_terms(prepared.terms)}
-
-
-def _kept(point: Any) -> _Kept:
-    payload = point.payload
-    entry = read_entry(payload["document"].encode())
-    # The vector is at length 1 already, to the last bit.
-    return _Kept(
-        payload["stamp"],
-        payload["written"],
-        prepare(entry)._replace(vector=np.array(point.vector[MEANING], np.float32)),
-    )
-
-
-def _batches(points: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
-    batch: list[dict[str, Any]] = []
-    size = 0
-    for point in points:
-        # A number of a vector is some 20 bytes of JSON, a character of a text at most 6.
-        own = 6 * len(point["payload"]["document"]) + 20 * len(point["meaning"]) + 40 * len(point["words"].indices)
-        if batch and size + own > LARGEST_REQUEST_BYTES:
-            yield batch
-            batch, size = [], 0
-        batch.append(point)
-        size += own
-    yield batch
-
-
-def _search_requests(agent_id: str, query: Query, talk: bool) -> list[Any]:
-    """A sample with its cosines, all there is when it is not full; the nearest; of a text, the best by words."""
-    from qdrant_client import models
-
-    shelf, wanted = _shelf_filter(agent_id, talk), _shelf_filter(agent_id, talk, query)
-    vector = query.vector.tolist()
-    by_ids = models.Prefetch(filter=shelf, limit=WHOLE_SHELF)
-    sample = models.QueryRequest(prefetch=by_ids, query=vector, using=MEANING, limit=WHOLE_SHELF, with_payload=_MARK)
-    most = max(BY_MEANING, min(query.consider, WHOLE_SHELF))
-    nearest = models.QueryRequest(query=vector, using=MEANING, filter=wanted, limit=most, with_payload=_MARK)
-    if query.text is None:
-        return [sample, nearest]
-    asked = asked_terms(query.text, talk=talk)
-    best = models.QueryRequest(
-        query=models.SparseVector(indices=asked.indices, values=asked.values),
-        using=WORDS,
-        filter=wanted,
-        params=models.SearchParams(idf=models.IdfCorpusParams(corpus=shelf)),
-        limit=BY_WORDS,
-        with_payload=_MARK,
-    )
-    return [sample, nearest, best]
-
-
-def _sight(talk: bool, found: Sequence[list[Any]], erased: int) -> _Sight:
-    """What the answers to `_search_requests`, or to the first of them, tell."""
-    sample, *candidates = found
-    everything = _marks(sample, erased)
-    if len(sample) < WHOLE_SHELF:
-        return _Sight(talk, True, everything, everything, [], [])
-    return _Sight(
-        talk=talk,
-        whole=False,
-        marks=_marks(chain.from_iterable(candidates), erased),
-        sample=everything,
-        cosines=[point.score for point in sample],
-        by_words=[str(point.id) for best in candidates[1:] for point in best],
-    )
-
-
-def _marks(points: Iterable[Any], erased: int) -> dict[str, _Mark]:
-    """The points that no erasure has overtaken."""
-    return {
-        str(point.id): _Mark(
-            point.payload["stamp"],
-            point.payload["length"],
-            point.payload["session_id"],
-            point.payload.get("sequence"),
-        )
-        for point in points
-        if point.payload["epoch"] >= erased
-    }
-
-
-def _shelf_filter(agent_id: str, talk: bool, query: Query | None = None) -> Any:
-    """The points of one shelf of an agent; those that ``query`` lets through."""
-    from qdrant_client import models
-
-    conditions = [_is("agent_id", agent_id), _is("shelf", _SHELVES[talk])]
-    if query is not None and query.content_types is not None:
-        conditions.append(_any("content_type", query.content_types))
-    if query is not None and query.tags is not None:
-        conditions.append(_any("topic_tags", query.tags))
-    return models.Filter(must=conditions)
-
-
-def _is(name: str, value: str | int) -> Any:
-    from qdrant_client import models
-
-    return models.FieldCondition(key=name, match=models.MatchValue(value=value))
-
-
-def _any(name: str, values: Sequence[str]) -> Any:
-    from qdrant_client import models
-
-    return models.FieldCondition(key=name, match=models.MatchAny(any=list(values)))
-
-
-def _agent_of(payload: Mapping[str, Any] | None) -> _Agent:
-    return _Agent(payload["epoch"], payload["erased"]) if payload else _Agent(0, 0)
-
-
-def _identity_of(payload: Mapping[str, Any] | None) -> EmbedderIdentity | None:
-    return EmbedderIdentity(payload["embedder"], payload["dimensions"]) if payload else None
-
-
-def _entry_point(agent_id: str, memory_id: str) -> str:
-    """Two agents' entries never share a point, whatever their ids."""
-    return str(uuid.uuid5(_NAMESPACE, f"{len(agent_id)} {agent_id}{memory_id}"))
-
-
-def _agent_point(agent_id: str) -> str:
-    return str(uuid.uuid5(_NAMESPACE, f"agent {agent_id}"))
-
-
-_STORE_POINT = str(uuid.uuid5(_NAMESPACE, "store"))
 
 
 def _check_connection(url: object, collection: object, timeout_seconds: object) -> None:
