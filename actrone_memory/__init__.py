@@ -1,6 +1,7 @@
 """Memory for AI agents: recent turns, long-term recall, and a token budget that holds."""
 
 from actrone_memory._similarity import cosine_similarity
+from actrone_memory._transfer import Imported
 from actrone_memory.config import MemoryConfig
 from actrone_memory.context import Dropped, RetrievedContext, TierUsage
 from actrone_memory.embedders.hashing import HashingEmbedder
@@ -27,6 +28,7 @@ from actrone_memory.protocols import (
     EmbedderBinding,
     EmbedderIdentity,
     EntryAccess,
+    EntryTransfer,
     ExtractedFact,
     FactExtractor,
     L1Store,
@@ -34,14 +36,18 @@ from actrone_memory.protocols import (
     MemoryListing,
     Page,
     PagedSearch,
+    Reindexing,
     Reranker,
+    SessionCopy,
     SessionListing,
+    SessionTransfer,
     SessionTurns,
     Summariser,
     TurnBatches,
 )
 from actrone_memory.stores.in_memory import InMemoryStore
 from actrone_memory.stores.qdrant import QdrantStore
+from actrone_memory.stores.sqlite import SQLiteStore
 from actrone_memory.sync import SyncMemoryManager
 
 __version__ = "0.1.0"
@@ -57,9 +63,11 @@ __all__ = [
     "EmbedderIdentity",
     "EmbeddingError",
     "EntryAccess",
+    "EntryTransfer",
     "ExtractedFact",
     "FactExtractor",
     "HashingEmbedder",
+    "Imported",
     "InMemoryStore",
     "L1Store",
     "L2Store",
@@ -75,10 +83,14 @@ __all__ = [
     "Page",
     "PagedSearch",
     "QdrantStore",
+    "Reindexing",
     "Reranker",
     "RetrievedContext",
+    "SQLiteStore",
+    "SessionCopy",
     "SessionListing",
     "SessionMetadata",
+    "SessionTransfer",
     "SessionTurns",
     "StaticEmbedder",
     "StoreConnectionError",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import threading
+import weakref
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import NamedTuple
@@ -19,7 +21,7 @@ PARALLEL_SESSIONS = 16
 KEPT_FAILURES = 100
 
 STOP_SECONDS = 1.0
-"""How long `close` waits for the thread after it was told to stop."""
+"""How long `close`, or the end of the process, waits for the thread after it was told to stop."""
 
 
 class Work(NamedTuple):
@@ -135,6 +137,7 @@ class Background:
         elif self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._main, name="actrone-memory-background", daemon=True)
             self._thread.start()
+            _at_work.add(self)
 
     def _main(self) -> None:
         try:
@@ -159,6 +162,8 @@ class Background:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        with self._lock:
+            self._loop = self._wake = None  # before the loop is closed: `stop` may come at any time
 
     def _take(self, most: int) -> list[Work]:
         """The next works whose session is not being worked on already."""
@@ -197,6 +202,22 @@ class Background:
         for _, future in reached:
             if future.set_running_or_notify_cancel():
                 future.set_result(None)
+
+
+_at_work: weakref.WeakSet[Background] = weakref.WeakSet()
+"""Those that have started a thread."""
+
+
+@atexit.register
+def _stop_all() -> None:
+    """End the threads before the interpreter ends: one that computes when it is taken away can abort the process.
+
+    What they did not finish is not archived; durable stores hand it to the next process.
+    """
+    threads = [background.stop() for background in list(_at_work)]
+    for thread in threads:
+        if thread is not None:
+            thread.join(STOP_SECONDS)
 
 
 def _wrapped(error: Exception, doing: str) -> ActroneMemoryError:

@@ -18,17 +18,22 @@ from actrone_memory._turns import flatten, join_records
 from actrone_memory.errors import ActroneMemoryError, ConfigurationError, StoreConnectionError
 from actrone_memory.models import ContentType, MemoryEntry, SessionMetadata, Turn
 from actrone_memory.protocols import (
+    AgentListing,
     ArchiveLog,
     BatchWrites,
     EmbedderBinding,
     EmbedderIdentity,
     EntryAccess,
+    EntryTransfer,
     L1Store,
     L2Store,
     MemoryListing,
     Page,
     PagedSearch,
+    Reindexing,
+    SessionCopy,
     SessionListing,
+    SessionTransfer,
     SessionTurns,
     TurnBatches,
 )
@@ -91,6 +96,25 @@ class HotTier:
             raise _missing(self.store, "list_sessions")
         with _named_errors(self.store):
             return await self.store.list_sessions(agent_id)
+
+    async def list_agents(self) -> list[str]:
+        """Every agent that has a session."""
+        return await _agents_of(self.store)
+
+    async def copy_session(self, agent_id: str, session_id: str) -> SessionCopy | None:
+        """All that is known of the session."""
+        with _named_errors(self.store):
+            return await self._transfer("copy_session").copy_session(agent_id, session_id)
+
+    async def add_session(self, agent_id: str, copy: SessionCopy) -> bool:
+        """Add the session as it was copied; False when there is one of its name."""
+        with _named_errors(self.store):
+            return await self._transfer("add_session").add_session(agent_id, copy)
+
+    def _transfer(self, method: str) -> SessionTransfer:
+        if not isinstance(self.store, SessionTransfer):
+            raise _missing(self.store, method)
+        return self.store
 
     async def unarchived(self, agent_id: str, session_id: str) -> list[Turn]:
         """Whole turns that the archive does not hold yet, or not yet whole."""
@@ -224,6 +248,45 @@ class ColdTier:
                 agent_id, content_types=content_types, include_superseded=include_superseded
             )
 
+    async def list_agents(self) -> list[str]:
+        """Every agent that has an entry."""
+        return await _agents_of(self.store)
+
+    async def memory_ids(self, agent_id: str) -> list[str]:
+        """The ids of all of the agent's entries, in the order of their writes."""
+        with _named_errors(self.store):
+            return await self._transfer("memory_ids").memory_ids(agent_id)
+
+    async def get_with_embeddings(self, agent_id: str, memory_ids: Sequence[str]) -> list[MemoryEntry]:
+        """The agent's entries of these ids, with their vectors."""
+        with _named_errors(self.store):
+            return await self._transfer("get_with_embeddings").get_with_embeddings(agent_id, memory_ids)
+
+    def _transfer(self, method: str) -> EntryTransfer:
+        if not isinstance(self.store, EntryTransfer):
+            raise _missing(self.store, method)
+        return self.store
+
+    async def begin_reindex(self) -> list[tuple[str, str]]:
+        """Agent and id of every entry that has no vector of this embedder yet."""
+        with _named_errors(self.store):
+            return await self._reindexing("begin_reindex").begin_reindex(self._embedder)
+
+    async def add_vectors(self, entries: Sequence[MemoryEntry]) -> None:
+        """Keep the embeddings of these entries beside the present ones."""
+        with _named_errors(self.store):
+            await self._reindexing("add_vectors").add_vectors(self._embedder, entries)
+
+    async def finish_reindex(self) -> bool:
+        """Put the new vectors in place; False while an entry needs one."""
+        with _named_errors(self.store):
+            return await self._reindexing("finish_reindex").finish_reindex(self._embedder)
+
+    def _reindexing(self, method: str) -> Reindexing:
+        if not isinstance(self.store, Reindexing):
+            raise _missing(self.store, method)
+        return self.store
+
     async def delete(self, memory_id: str) -> None:
         """Delete one entry."""
         with _named_errors(self.store):
@@ -259,7 +322,7 @@ class ColdTier:
             raise ConfigurationError(
                 f"The store was filled with the embedder {stored.name!r} ({stored.dimensions} dimensions), this "
                 f"manager uses {self._embedder.name!r} ({self._embedder.dimensions}): their vectors cannot be "
-                "compared. Use the first one again, or fill a new store with this one (a reindex).",
+                "compared. Use the first one again, or embed all memories with this one: MemoryManager.reindex().",
                 {"stored": stored._asdict(), "configured": self._embedder._asdict()},
             )
 
@@ -296,6 +359,13 @@ def _with_newer_first(entries: list[MemoryEntry]) -> list[MemoryEntry]:
     order = _newer_first.newer_first(scores, times, np.empty((len(entries), 0)), None, entries.__getitem__)
     places = zip(order, [entry.score for entry in entries], strict=True)
     return [entries[place].model_copy(update={"score": score}) for place, score in places]
+
+
+async def _agents_of(store: object) -> list[str]:
+    if not isinstance(store, AgentListing):
+        raise _missing(store, "list_agents")
+    with _named_errors(store):
+        return await store.list_agents()
 
 
 def _missing(store: object, method: str) -> ConfigurationError:

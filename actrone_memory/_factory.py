@@ -13,6 +13,9 @@ from actrone_memory.extraction import OpenAIFactExtractor
 from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
 from actrone_memory.stores.in_memory import InMemoryStore
 from actrone_memory.stores.qdrant import QdrantStore
+from actrone_memory.stores.sqlite import SQLiteStore
+
+SECONDS_PER_HOUR = 3600.0
 
 
 def checked_config(config: MemoryConfig | None) -> MemoryConfig:
@@ -20,7 +23,9 @@ def checked_config(config: MemoryConfig | None) -> MemoryConfig:
     if config is None:
         return MemoryConfig()
     check_config(config)
-    return type(config)(_env_file=None, **vars(config))
+    checked = type(config)(_env_file=None, **vars(config))
+    checked.__pydantic_fields_set__ = set(config.model_fields_set)  # what was left at its default still is
+    return checked
 
 
 def check_config(config: object) -> None:
@@ -37,20 +42,40 @@ def build_stores(config: MemoryConfig, l1: L1Store | None, l2: L2Store | None) -
         if l1 is None:
             raise ConfigurationError(
                 "backend='redis_qdrant' is not available in this version: the Redis store is missing. Use "
-                "backend='memory', or pass a store of your own as create(l1=...).",
+                "backend='sqlite' or 'memory', or pass a store of your own as create(l1=...).",
                 {"setting": "backend", "missing": ["redis"]},
             )
         return l1, QdrantStore.from_config(config)
-    store = InMemoryStore(
+    store = _sqlite_store(config) if config.backend == "sqlite" else _in_memory_store(config)
+    return (l1 if l1 is not None else store), (l2 if l2 is not None else store)
+
+
+def _in_memory_store(config: MemoryConfig) -> InMemoryStore:
+    return InMemoryStore(
         config.max_session_turns,
         relevance_weight=config.relevance_weight,
         recency_weight=config.recency_weight,
     )
-    return (l1 if l1 is not None else store), (l2 if l2 is not None else store)
 
 
-async def build_embedder(config: MemoryConfig, l2: L2Store) -> Embedder:
-    """The embedder that ``embedding_provider`` names; "local" looks first for the one that filled ``l2``."""
+def _sqlite_store(config: MemoryConfig) -> SQLiteStore:
+    """Sessions in a file expire only when someone said after how long."""
+    expires = "session_ttl_hours" in config.model_fields_set
+    return SQLiteStore(
+        config.sqlite_path,
+        config.max_session_turns,
+        relevance_weight=config.relevance_weight,
+        recency_weight=config.recency_weight,
+        session_ttl_seconds=config.session_ttl_hours * SECONDS_PER_HOUR if expires else None,
+    )
+
+
+async def build_embedder(config: MemoryConfig, l2: L2Store | None) -> Embedder:
+    """The embedder that ``embedding_provider`` names; "local" looks first for the one that filled ``l2``.
+
+    None stands for a new store.
+    """
+    l2 = l2 if l2 is not None else _in_memory_store(config)
     config.validate_runtime()
     match config.embedding_provider:
         case "local":

@@ -26,6 +26,11 @@ def summary_id(agent_id: str, session_id: str, *turn_ids: str) -> str:
     return _derived("summary", agent_id, session_id, *turn_ids)
 
 
+def moved_id(agent_id: str, foreign_id: str) -> str:
+    """The id for ``agent_id`` of what another agent has under an id that follows from nothing."""
+    return _derived("moved", agent_id, foreign_id)
+
+
 def _derived(*parts: str) -> str:
     # JSON keeps the boundaries: ("a:b", "c") and ("a", "b:c") give different ids.
     return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))

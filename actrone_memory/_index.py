@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from actrone_memory._newer_first import FIRST_RESULTS, newer_first
 from actrone_memory._ranking import Background
 from actrone_memory._shelf import KINDS, Prepared, Query, Shelf, read_entry
 from actrone_memory.models import ContentType, MemoryEntry
 from actrone_memory.protocols import Page
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class AgentIndex:
@@ -50,6 +54,18 @@ class AgentIndex:
         )
         return read_entry(document) if document else None
 
+    def get_with_embedding(self, memory_id: str) -> MemoryEntry | None:
+        """The entry of this id with the vector that is compared; superseded ones have none."""
+        entry = self.get(memory_id)
+        if entry is not None:
+            entry.embedding = self._memories.vector(memory_id) or self._turns.vector(memory_id)
+        return entry
+
+    def replace_vectors(self, vectors: Mapping[str, NDArray[np.float32]], dimensions: int) -> None:
+        """Give every entry its vector of ``vectors``."""
+        for shelf in (self._memories, self._turns):
+            shelf.replace_vectors(vectors, dimensions)
+
     def remove_session_turns(self, session_id: str) -> list[str]:
         """Forget the archived turns of one session, old versions included, and return their ids."""
         old = [
@@ -78,6 +94,12 @@ class AgentIndex:
         """Where entries of these types are."""
         wanted = set(KINDS if content_types is None else content_types)
         return ([self._memories] if wanted - {"turn"} else []) + ([self._turns] if "turn" in wanted else [])
+
+    def searched(self) -> Iterable[tuple[str, bytes]]:
+        """Id and document of every entry that is not superseded."""
+        for shelf in (self._memories, self._turns):
+            for memory_id in shelf.rows:
+                yield memory_id, shelf.document(memory_id) or b""
 
     def search(self, query: Query) -> Page:
         """The best entries of both shelves, as far as ``query`` asks for them."""

@@ -117,8 +117,8 @@ async def _as_before(stored: EmbedderIdentity, preferred: EmbedderIdentity, link
     raise ConfigurationError(
         f"The store was filled with the embedder {stored.name!r} ({stored.dimensions} dimensions), which cannot be "
         f"had here; {preferred.name!r} ({preferred.dimensions}) would be used instead, and their vectors cannot be "
-        f"compared. {reason} Bring the first one back (its extra, or the same local_model), or fill a new store with "
-        "the other one (a reindex).",
+        f"compared. {reason} Bring the first one back (its extra, or the same local_model), or embed all "
+        "memories with the other one: MemoryManager.reindex().",
         {"stored": stored._asdict(), "configured": preferred._asdict()},
     )
 

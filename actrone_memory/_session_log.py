@@ -8,12 +8,37 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from actrone_memory.models import Turn
+from actrone_memory.protocols import SessionCopy
 
 REMEMBERED_RECORD_IDS = 1_000
 """Record ids a session recognises after their records were trimmed, so that a late retry is not appended again."""
 
 BACKLOG_TURNS = 1_000
 """Turns a session holds beyond its window while the archive is away; beyond that the oldest are given up."""
+
+
+def turns_given_up(starts: Sequence[int], max_turns: int, archived: int | None) -> int:
+    """How many of the oldest turns leave the window; ``archived`` is the mark that they wait for, None: they do not.
+
+    ``starts`` are the numbers at which whole turns begin.
+    """
+    given_up = 0
+    while len(starts) - given_up > max_turns:
+        waiting = archived is not None and archived < starts[given_up + 1] - 1
+        if waiting and len(starts) - given_up <= max_turns + BACKLOG_TURNS:
+            break
+        given_up += 1
+    return given_up
+
+
+def record_document(record: Turn) -> bytes:
+    """One record as JSON."""
+    return record.model_dump_json(exclude={"records"}).encode()
+
+
+def starts_of(records: Sequence[Turn]) -> list[int]:
+    """The numbers at which whole turns begin, in records of which the first one begins a turn in any case."""
+    return [record.sequence or 0 for place, record in enumerate(records) if not place or not record.continues]
 
 
 @dataclass(slots=True)
@@ -38,7 +63,7 @@ class SessionLog:
             if not record.continues or not self.starts:
                 self.starts.append(self.next_sequence)
             stored = record.model_copy(update={"sequence": self.next_sequence})
-            self.documents.append(stored.model_dump_json(exclude={"records"}).encode())
+            self.documents.append(record_document(stored))
             self.seen[record.id] = None
             self.next_sequence += 1
             self.created_at = min(self.created_at or record.timestamp, record.timestamp)
@@ -48,13 +73,36 @@ class SessionLog:
 
     def trim(self, max_turns: int) -> None:
         """Give up turns beyond the window, those that wait for the archive only when the backlog is full."""
-        while len(self.starts) > max_turns:
-            end = self.starts[1]
-            waiting = self.hold and self.archived < end - 1
-            if waiting and len(self.starts) <= max_turns + BACKLOG_TURNS:
-                return
-            for _ in range(end - self.starts.popleft()):
+        for _ in range(turns_given_up(self.starts, max_turns, self.archived if self.hold else None)):
+            start = self.starts.popleft()
+            for _ in range(self.starts[0] - start):
                 self.documents.popleft()
+
+    @classmethod
+    def of(cls, copy: SessionCopy) -> SessionLog:
+        """The log that was copied."""
+        log = cls(copy.next_sequence, archived=copy.archived, erased=copy.erased, hold=copy.hold)
+        log.documents.extend(record_document(record) for record in copy.records)
+        log.starts.extend(starts_of(copy.records))
+        log.seen = dict.fromkeys([*copy.given_up, *(record.id for record in copy.records)])
+        log.created_at, log.last_active = copy.created_at, copy.last_active
+        return log
+
+    def copy(self, session_id: str) -> SessionCopy:
+        """All that is known of the session."""
+        records = [Turn.model_validate_json(document) for document in self.documents]
+        kept = {record.id for record in records}
+        return SessionCopy(
+            session_id=session_id,
+            records=records,
+            given_up=[record_id for record_id in self.seen if record_id not in kept],
+            next_sequence=self.next_sequence,
+            archived=self.archived,
+            erased=self.erased,
+            hold=self.hold,
+            created_at=self.created_at,
+            last_active=self.last_active,
+        )
 
     def last_turns(self, n: int) -> list[bytes]:
         if not self.starts:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import bisect
 import re
+import unicodedata
+import zlib
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
@@ -30,8 +34,17 @@ CONTEXT = {-1: 0.5, -2: 0.25, 1: 0.4}
 """Share of the words of the turns around it, by distance, in the words of a turn: a question is found with its answer
 and an answer with its question, also when they are a turn apart."""
 
+LATEST_ROWS = 64
+"""Turns whose terms are kept: the turns of some conversations that are held at the same time."""
+
+TERMS_RECIPE = 1
+"""To be raised when the same entry would get other terms: a file keeps the terms of its entries."""
+
 SMALLEST_REBUILD = 64
 """Dead rows that are worth a rebuild, once they outnumber the living."""
+
+UNIT_ERROR = 4e-7
+"""How far the squared length of a 32-bit unit vector may be off."""
 
 KINDS: tuple[ContentType, ...] = get_args(ContentType)
 _SPEAKER = re.compile(r"^(?:User|Assistant|Tool): ", re.MULTILINE)
@@ -81,23 +94,36 @@ class Prepared(NamedTuple):
 
 def prepare(entry: MemoryEntry) -> Prepared:
     """Serialise and analyse ``entry``; without an embedding the vector is empty and counts as zero."""
-    return Prepared(entry, _serialise(entry), unit_vector(entry.embedding or []), _terms(entry))
+    return Prepared(entry, document_of(entry), unit_vector(entry.embedding or []), terms_of(entry))
 
 
-def _serialise(entry: MemoryEntry) -> bytes:
+def document_of(entry: MemoryEntry) -> bytes:
+    """``entry`` as JSON, without its vector and scores; `read_entry` reads it."""
     return entry.model_dump_json(exclude={"embedding", "score", "score_parts"}, exclude_defaults=True).encode()
 
 
 def unit_vector(vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float32]:
-    """``vector`` at length 1; a zero vector stays zero."""
-    return unit(np.asarray(vector, dtype=np.float64)).astype(np.float32)
+    """``vector`` at length 1; a zero vector stays zero, and what this returned comes back as it is."""
+    given = np.asarray(vector, dtype=np.float64)
+    if np.abs(given).max(initial=0.0) <= 1 and abs(float(given @ given) - 1) <= UNIT_ERROR:
+        rounded = given.astype(np.float32)
+        if (rounded == given).all():
+            return rounded
+    return unit(given).astype(np.float32)
 
 
-def _terms(entry: MemoryEntry) -> dict[str, float]:
+def terms_of(entry: MemoryEntry) -> dict[str, float]:
     """What the lexical part sees: tags count as text, a turn is also found by the day it was said."""
     if entry.content_type == "turn":
         return document_terms(f"{entry.timestamp:%d %B %Y}\n{_SPEAKER.sub('', entry.content)}")
     return document_terms(stated_text(entry))
+
+
+@cache
+def terms_recipe() -> int:
+    """A number for the rules by which an entry gets its terms; with another one stored terms are made anew."""
+    rules = (TERMS_RECIPE, unicodedata.unidata_version, version("snowballstemmer"))
+    return zlib.crc32(repr(rules).encode())
 
 
 def read_entry(document: bytes) -> MemoryEntry:
@@ -162,6 +188,7 @@ class Shelf:
         self._tagged: dict[str, set[int]] = {}
         self._sessions: dict[str, _Session] = {}
         self._unnumbered: dict[str, set[int]] = {}
+        self._latest_terms: dict[int, dict[str, float]] = {}
         self._total_length = 0.0
         self._norms: _ranking.Floats | None = None
         self._state = 0
@@ -204,7 +231,8 @@ class Shelf:
             self._unnumbered[entry.session_id].discard(row)
         elif self.talk and entry.sequence is not None:
             session = self._sessions[entry.session_id]
-            place = bisect.bisect_left(session, (entry.sequence, row))
+            # Among turns of one number the rows are in no order: a refresh gives a turn a new row in its old place.
+            place = session.index((entry.sequence, row), bisect.bisect_left(session, (entry.sequence, -1)))
             del session[place]
             self._refresh(session, _around(session, place))
         self._rebuild_if_mostly_dead()
@@ -230,12 +258,23 @@ class Shelf:
         self._kinds.append(KINDS.index(entry.content_type))
         self._held.add(entry.content_type)
         self._alive.append(1)
+        self._remember(row, prepared.terms)
         self._add_terms(row, prepared.terms)
         for term in prepared.terms:
             self._postings[term].containing += 1
         for tag in entry.topic_tags:
             self._tagged.setdefault(tag, set()).add(row)
         return row
+
+    def _remember(self, row: int, terms: dict[str, float]) -> None:
+        """Keep the terms of the latest turns: those that come next to them need them."""
+        if self.talk:
+            self._latest_terms[row] = terms
+            if len(self._latest_terms) > LATEST_ROWS:
+                del self._latest_terms[next(iter(self._latest_terms))]
+
+    def _terms_of(self, row: int) -> dict[str, float]:
+        return self._latest_terms.get(row) or terms_of(self.read(row))
 
     def _add_terms(self, row: int, terms: dict[str, float], share: float = 1.0) -> None:
         for term, weight in terms.items():
@@ -253,8 +292,7 @@ class Shelf:
         """Add the words of the turns around ``place`` to the turn there."""
         for distance, share in CONTEXT.items():
             if 0 <= place + distance < len(session):
-                neighbour = self.read(session[place + distance][1])
-                self._add_terms(session[place][1], _terms(neighbour), share)
+                self._add_terms(session[place][1], self._terms_of(session[place + distance][1]), share)
 
     def _refresh(self, session: _Session, places: Sequence[int]) -> None:
         """Index turns anew whose surroundings have changed."""
@@ -262,7 +300,7 @@ class Shelf:
             sequence, row = session[place]
             vector = self._vectors.rows[row].copy()
             entry = self._bury(row)
-            session[place] = sequence, self._add_row(Prepared(entry, _serialise(entry), vector, _terms(entry)))
+            session[place] = sequence, self._add_row(Prepared(entry, document_of(entry), vector, terms_of(entry)))
         for place in places:
             self._add_context(session, place)
 
@@ -270,10 +308,11 @@ class Shelf:
         """Take the row out of everything but the columns, and return its entry."""
         entry = self.read(row)
         del self.rows[entry.id]
-        for term in _terms(entry):
+        for term in terms_of(entry):
             self._postings[term].containing -= 1
         for tag in entry.topic_tags:
             self._tagged[tag].discard(row)
+        self._latest_terms.pop(row, None)
         self._total_length -= self._lengths[row]
         self._changed()
         self._documents[row] = None
@@ -296,7 +335,7 @@ class Shelf:
         self._reset()
         for vector, document in living:
             entry = read_entry(document)
-            self.append(Prepared(entry, document, vector, _terms(entry)))
+            self.append(Prepared(entry, document, vector, terms_of(entry)))
 
     def _cosine(self, query: Query) -> NDArray[np.float32]:
         if not self._vectors.dimensions or not query.has_meaning:
@@ -364,6 +403,20 @@ class Shelf:
         """The unit vectors of some rows."""
         vectors: NDArray[np.float32] = self._vectors.rows[rows]
         return vectors
+
+    def vector(self, memory_id: str) -> list[float] | None:
+        """The unit vector of the entry of this id; None when it has none, or one without a direction."""
+        row = self.rows.get(memory_id)
+        vector = None if row is None else self._vectors.rows[row]
+        return vector.tolist() if vector is not None and vector.any() else None
+
+    def replace_vectors(self, vectors: Mapping[str, NDArray[np.float32]], dimensions: int) -> None:
+        """Give every row its vector of ``vectors``, none to those that are not there."""
+        none = np.zeros(dimensions, np.float32)
+        of_rows = {row: vectors[memory_id] for memory_id, row in self.rows.items() if memory_id in vectors}
+        self._vectors = VectorRows()
+        for row in range(len(self._documents)):
+            self._vectors.append(of_rows.get(row, none))
 
     def timestamps(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """The times of some rows, in seconds."""

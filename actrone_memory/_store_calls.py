@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from actrone_memory import _validation
 from actrone_memory._ranking import Weights
-from actrone_memory._shelf import Query, unit_vector
+from actrone_memory._shelf import Query, document_of, unit_vector
 from actrone_memory._similarity import as_vector
 from actrone_memory.errors import ConfigurationError, ValidationError
 from actrone_memory.models import MemoryEntry, SessionMetadata
-from actrone_memory.protocols import EmbedderIdentity
+from actrone_memory.protocols import EmbedderIdentity, SessionCopy
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def check_settings(max_turns: object, *weights: object) -> None:
@@ -84,6 +89,41 @@ def dimensions_with(held: int | None, entries: Sequence[MemoryEntry]) -> int | N
             check_dimensions(held, len(entry.embedding), "embedding")
             held = len(entry.embedding)
     return held
+
+
+def checked_copy(copy: object) -> SessionCopy:
+    """A session that a store can take in: records without gaps up to its next number, marks before that."""
+    if not isinstance(copy, SessionCopy):
+        raise ValidationError("copy", f"must be a SessionCopy, not {type(copy).__name__}")
+    checked = copy.model_copy()
+    _validation.identifier(copy.session_id, "copy.session_id")
+    _validation.whole_number(copy.next_sequence, "copy.next_sequence")
+    for mark in (copy.archived, copy.erased):
+        if _validation.whole_number(mark, "copy.archived", least=-1) >= copy.next_sequence:
+            raise ValidationError("copy.archived", "a mark lies behind the last record")
+    for name in copy.given_up:
+        _validation.identifier(name, "copy.given_up")
+    try:
+        records = _validation.records(copy.records, copy.session_id)
+    except ValidationError as error:
+        raise ValidationError("copy.records", str(error)) from None
+    numbers = range(copy.next_sequence - len(records), copy.next_sequence)
+    checked.records = [
+        record.model_copy(update={"sequence": number}) for record, number in zip(records, numbers, strict=True)
+    ]
+    if [record.sequence for record in copy.records] != list(numbers):
+        raise ValidationError("copy.records", f"must be numbered without gaps up to {copy.next_sequence - 1}")
+    return checked
+
+
+def new_vectors(
+    identity: EmbedderIdentity, entries: Sequence[MemoryEntry]
+) -> list[tuple[str, bytes, NDArray[np.float32]]]:
+    """Id, document and unit vector of entries embedded anew."""
+    checked = _validation.entries(entries)
+    for entry in checked:
+        check_dimensions(identity.dimensions, len(entry.embedding or []), "embedding")
+    return [(entry.id, document_of(entry), unit_vector(entry.embedding or [])) for entry in checked]
 
 
 def foreign_id(memory_id: str) -> ValidationError:

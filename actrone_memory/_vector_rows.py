@@ -29,7 +29,7 @@ class VectorRows:
     @property
     def dimensions(self) -> int:
         """Length of every row; 0 until there is one."""
-        return self._block.shape[1]
+        return int(self._block.shape[1])
 
     @property
     def rows(self) -> NDArray[np.float32]:

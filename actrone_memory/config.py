@@ -6,6 +6,7 @@ import functools
 import logging
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import pydantic
@@ -54,7 +55,8 @@ class MemoryConfig(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_file=".env", extra="ignore", defer_build=True)
 
-    backend: Literal["memory", "redis_qdrant"] = "memory"
+    backend: Literal["memory", "sqlite", "redis_qdrant"] = "memory"
+    sqlite_path: Path | None = None
     redis_url: Name = "redis://localhost:6379"
     qdrant_url: Name = "http://localhost:6333"
     qdrant_api_key: SecretStr | None = None

@@ -6,10 +6,10 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Self
+from typing import Protocol, Self
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -23,6 +23,7 @@ from actrone_memory._ids import memory_id
 from actrone_memory._memories import MemoryWriter, extracted_facts, fact_entry
 from actrone_memory._recall import MEMORY_TYPES, Recall
 from actrone_memory._statements import stated_text
+from actrone_memory._transfer import Imported, Transfer, reindexed
 from actrone_memory._turns import turn_text
 from actrone_memory._turnstile import Turnstile
 from actrone_memory.config import MemoryConfig
@@ -36,6 +37,14 @@ logger = logging.getLogger("actrone_memory")
 
 ARCHIVE_WAIT_SECONDS = 0.25
 """How long a retrieval waits for the agent's other sessions to be archived, so that what was just said is found."""
+
+
+class _Attendant(Protocol):
+    """What serves a manager from outside and ends with it."""
+
+    def dismiss(self) -> None:
+        """The manager is closed."""
+        ...
 
 
 class MemoryManager:
@@ -70,9 +79,11 @@ class MemoryManager:
         self._background = self._archive.background
         self._recall = Recall(self._hot, self._cold, embedder, config, self._count, reranker, self._background.report)
         self._writer = MemoryWriter(self._cold, embedder, newer_wins=config.newer_wins)
+        self._transfer = Transfer(self._hot, self._cold, embedder)
         self._turnstile = Turnstile()
         # A manager that is dropped without `close` must not leave its thread behind.
         weakref.finalize(self, self._background.stop).atexit = False
+        self._attendants: weakref.WeakSet[_Attendant] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._caught_up: set[str] = set()
         self._closed = False
@@ -116,6 +127,16 @@ class MemoryManager:
         return manager
 
     @property
+    def config(self) -> MemoryConfig:
+        """The settings it was made with; changing them changes nothing that is built."""
+        return self._config
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    @property
     def relevance_threshold(self) -> float:
         """Cosine in [-1, 1] that admits a memory: the setting, else the embedder's own, else 0.3.
 
@@ -127,6 +148,36 @@ class MemoryManager:
     def background_failures(self) -> int:
         """How many times archiving, summarising, extracting or reranking failed since the manager was made."""
         return self._background.failure_count
+
+    @classmethod
+    async def reindex(
+        cls,
+        config: MemoryConfig | None = None,
+        *,
+        l2: L2Store | None = None,
+        embedder: Embedder | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Embed all memories of the store anew, after a change of embedder; returns how many it embedded.
+
+        The settings name the store and the embedder as for `create`, and ``embedding_provider="local"`` takes the one
+        that a new store would get. Until all is embedded the store goes on with its old vectors; what was embedded
+        before an interruption is kept for the next call. ``progress`` is told how many are done, of how many.
+
+        Raises:
+            ConfigurationError: the L2 store cannot reindex.
+            EmbeddingError: the embedder failed; the next call goes on from there.
+        """
+        config = _factory.checked_config(config)
+        l1, store = _factory.build_stores(config, None, l2)
+        embedder = embedder if embedder is not None else await _factory.build_embedder(config, None)
+        _factory.check_parts(l1, store, embedder, None, None, None)
+        try:
+            return await reindexed(
+                ColdTier(store, EmbedderIdentity(embedder.name, embedder.dimensions)), embedder, progress
+            )
+        finally:
+            await l1.close()  # the one built here; both tiers, when none was given
 
     # --- conversation ---------------------------------------------------------------------------------------------
 
@@ -203,6 +254,15 @@ class MemoryManager:
         """
         self._check_agent(agent_id)
         return await self._hot.list_sessions(agent_id)
+
+    async def list_agents(self) -> list[str]:
+        """Every agent that has a session or a memory, in the order of their names.
+
+        Raises:
+            ConfigurationError: a store cannot list agents.
+        """
+        self._check_open()
+        return sorted({*await self._hot.list_agents(), *await self._cold.list_agents()})
 
     async def clear_session(self, agent_id: str, session_id: str) -> None:
         """Delete the session's turns, archived ones included. Summaries and facts made from it stay."""
@@ -360,6 +420,35 @@ class MemoryManager:
         entries = [fact_entry(agent_id, session_id, fact, self._count(fact.content)) for fact in facts]
         return await self._writer.write_all(entries, epoch)
 
+    def export_agent(self, agent_id: str) -> AsyncIterator[str]:
+        """All of the agent's memory as lines of JSON: turns with their marks, memories with their vectors and history.
+
+        `import_agent` takes them in. Turns that wait for the archive are exported as such.
+
+        Raises:
+            ConfigurationError: a store cannot list or copy what it holds.
+        """
+        self._check_agent(agent_id)
+        return self._transfer.exported(agent_id)
+
+    async def import_agent(self, lines: Iterable[str] | AsyncIterable[str], agent_id: str | None = None) -> Imported:
+        """Take in what `export_agent` gave, under the same id or as ``agent_id``; returns how much it was.
+
+        What the agent has already stays; the same memory again is replaced, and the same import again changes nothing.
+        Vectors of another embedder are made anew.
+
+        Raises:
+            ValidationError: lines are malformed or missing, each named by its number, or the agent has another session
+                of the same name; nothing was imported.
+        """
+        self._check_open()
+        if agent_id is not None:
+            _validation.identifier(agent_id, "agent_id")
+        owner, imported = await self._transfer.imported(lines, agent_id)
+        if self._archive.wanted and self._hot.lists_sessions:
+            self._background.enqueue(Work(owner, None))
+        return imported
+
     # --- retrieval ------------------------------------------------------------------------------------------------
 
     async def retrieve_context(
@@ -412,13 +501,15 @@ class MemoryManager:
     async def close(self) -> None:
         """Finish background work for at most ``shutdown_grace_seconds``, then close both stores.
 
-        Closing twice is no error; a close that was cancelled is finished by the next one.
+        The threads of each `SyncMemoryManager` that wraps this one end too. Closing twice is no error; a close that was
+        cancelled is finished by the next one.
 
         Raises:
             ActroneMemoryError: with ``strict_background_errors``, the first failure since the last drain.
         """
         self._closed = True
         if self._finished:
+            self._dismiss_attendants()
             return
         await self._background.close(self._config.shutdown_grace_seconds)
         try:
@@ -427,7 +518,12 @@ class MemoryManager:
             if id(self._cold.store) != id(self._hot.store):  # one object may be both tiers
                 await self._cold.close()
         self._finished = True
+        self._dismiss_attendants()
         self._raise_failures()
+
+    def _dismiss_attendants(self) -> None:
+        for attendant in list(self._attendants):
+            attendant.dismiss()
 
     def _raise_failures(self) -> None:
         failures = self._background.take_failures()

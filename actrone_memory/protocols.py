@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from pydantic import Field
@@ -110,6 +111,15 @@ class SessionListing(Protocol):
 
 
 @runtime_checkable
+class AgentListing(Protocol):
+    """Capability of either tier: whose memory it holds. Without it `list_agents` is refused."""
+
+    async def list_agents(self) -> list[str]:
+        """Every agent that has a session or a memory here, in the order of their names."""
+        ...
+
+
+@runtime_checkable
 class ArchiveLog(Protocol):
     """L1 capability: which turns long-term memory has taken over. Without it the manager keeps count in its process."""
 
@@ -123,6 +133,38 @@ class ArchiveLog(Protocol):
 
     async def mark_erased(self, agent_id: str) -> None:
         """Never hand out as unarchived again what the agent's sessions hold at this moment."""
+        ...
+
+
+class SessionCopy(Record):
+    """A session with all that its store knows of it, to be put into another store.
+
+    ``records`` are those that are kept, with their sequence numbers. ``given_up`` are the ids of records that were
+    trimmed and would still be recognised, oldest first. The marks are the numbers of the last record that was archived
+    and of the last from before an erasure, -1 for none; ``hold`` is what the last append said.
+    """
+
+    session_id: str
+    records: list[Turn] = Field(default_factory=list)
+    given_up: list[str] = Field(default_factory=list)
+    next_sequence: int = 0
+    archived: int = -1
+    erased: int = -1
+    hold: bool = False
+    created_at: datetime | None = None
+    last_active: datetime | None = None
+
+
+@runtime_checkable
+class SessionTransfer(Protocol):
+    """L1 capability: whole sessions out of the store and into it. Without it exports and imports are refused."""
+
+    async def copy_session(self, agent_id: str, session_id: str) -> SessionCopy | None:
+        """All that is known of the session; None when there is none."""
+        ...
+
+    async def add_session(self, agent_id: str, copy: SessionCopy) -> bool:
+        """Add the session as it was copied, in one step; False, and nothing, when there is one of its name."""
         ...
 
 
@@ -212,6 +254,19 @@ class SessionTurns(Protocol):
         ...
 
 
+@runtime_checkable
+class EntryTransfer(Protocol):
+    """L2 capability: all entries of an agent with their vectors. Without it exports are refused."""
+
+    async def memory_ids(self, agent_id: str) -> list[str]:
+        """The ids of all of the agent's entries, superseded ones included, in the order of their writes."""
+        ...
+
+    async def get_with_embeddings(self, agent_id: str, memory_ids: Sequence[str]) -> list[MemoryEntry]:
+        """The agent's entries of these ids, in order, each with the vector that is compared; others are left out."""
+        ...
+
+
 class EmbedderIdentity(NamedTuple):
     """Which embedder made the vectors of a store: its name and the dimensions of its vectors."""
 
@@ -225,6 +280,29 @@ class EmbedderBinding(Protocol):
 
     async def bind_embedder(self, identity: EmbedderIdentity) -> EmbedderIdentity:
         """Remember ``identity`` if no vector is stored, and return the identity that is remembered."""
+        ...
+
+
+@runtime_checkable
+class Reindexing(Protocol):
+    """L2 capability: other vectors for all entries, made beside the present ones and put in their place in one step.
+
+    Without it `MemoryManager.reindex` is refused.
+    """
+
+    async def begin_reindex(self, identity: EmbedderIdentity) -> list[tuple[str, str]]:
+        """Agent and id of every entry that has no vector of this embedder yet; what another one began is dropped.
+
+        Superseded entries need none. [] when the vectors in place are of this embedder.
+        """
+        ...
+
+    async def add_vectors(self, identity: EmbedderIdentity, entries: Sequence[MemoryEntry]) -> None:
+        """Keep these embeddings beside the present ones; an entry that has changed since needs another."""
+        ...
+
+    async def finish_reindex(self, identity: EmbedderIdentity) -> bool:
+        """Put the new vectors in place and remember their embedder; False, and nothing, while an entry needs one."""
         ...
 
 

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -36,7 +36,8 @@ class SyncMemoryManager:
     """A `MemoryManager` whose methods are plain calls; see there for what each does.
 
     Works in scripts, in threads and inside a running event loop such as a notebook's. The calls run on one loop
-    thread that starts with the first of them and ends with `close`; they are refused on that thread itself.
+    thread that starts with the first of them and ends with `close`, here or of the manager; they are refused on that
+    thread itself.
     """
 
     def __init__(self, manager: MemoryManager) -> None:
@@ -82,10 +83,36 @@ class SyncMemoryManager:
         created._use(runner)
         return created
 
+    @classmethod
+    def reindex(
+        cls,
+        config: MemoryConfig | None = None,
+        *,
+        l2: L2Store | None = None,
+        embedder: Embedder | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Embed all memories of the store anew; see `MemoryManager.reindex`."""
+        runner = _LoopThread()
+        try:
+            return runner.run(MemoryManager.reindex(config, l2=l2, embedder=embedder, progress=progress))
+        finally:
+            runner.stop()
+
     @property
     def manager(self) -> MemoryManager:
         """The async manager behind this one, for code that awaits."""
         return self._manager
+
+    @property
+    def config(self) -> MemoryConfig:
+        """See `MemoryManager.config`."""
+        return self._manager.config
+
+    @property
+    def closed(self) -> bool:
+        """See `MemoryManager.closed`."""
+        return self._manager.closed
 
     @property
     def relevance_threshold(self) -> float:
@@ -102,6 +129,7 @@ class SyncMemoryManager:
     get_recent_turns = _forward(MemoryManager.get_recent_turns)
     get_session_metadata = _forward(MemoryManager.get_session_metadata)
     list_sessions = _forward(MemoryManager.list_sessions)
+    list_agents = _forward(MemoryManager.list_agents)
     clear_session = _forward(MemoryManager.clear_session)
     inject_memory = _forward(MemoryManager.inject_memory)
     search_memories = _forward(MemoryManager.search_memories)
@@ -109,8 +137,19 @@ class SyncMemoryManager:
     delete_memory = _forward(MemoryManager.delete_memory)
     erase_agent_memories = _forward(MemoryManager.erase_agent_memories)
     extract_memories = _forward(MemoryManager.extract_memories)
+    import_agent = _forward(MemoryManager.import_agent)
     retrieve_context = _forward(MemoryManager.retrieve_context)
     drain = _forward(MemoryManager.drain)
+
+    def export_agent(self, agent_id: str) -> Iterator[str]:
+        """All of the agent's memory as lines of JSON; see `MemoryManager.export_agent`."""
+        lines = self._manager.export_agent(agent_id)
+
+        def each() -> Iterator[str]:
+            while (line := self._run(_next(lines))) is not None:
+                yield line
+
+        return each()
 
     def close(self) -> None:
         """Close the manager, a wrapped one too, and end the loop thread. Twice is no error."""
@@ -132,10 +171,15 @@ class SyncMemoryManager:
 
     def _use(self, runner: _LoopThread) -> None:
         self._runner = runner
+        self._manager._attendants.add(runner)
         weakref.finalize(self, runner.stop)
 
     def _run(self, coroutine: Coroutine[Any, Any, R]) -> R:
         return self._runner.run(coroutine)
+
+
+async def _next(lines: AsyncIterator[str]) -> str | None:
+    return await anext(lines, None)
 
 
 class _LoopThread:
@@ -176,6 +220,11 @@ class _LoopThread:
         loop.call_soon_threadsafe(loop.stop)
         if thread is not threading.current_thread():
             thread.join()
+
+    def dismiss(self) -> None:
+        """`stop`, unless the manager is being closed on this very thread: then its owner stops it after the answer."""
+        if self._thread is not threading.current_thread():
+            self.stop()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         """The loop, started when it does not run yet; called with the lock held."""

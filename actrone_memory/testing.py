@@ -22,17 +22,21 @@ from actrone_memory._similarity import cosine_similarity
 from actrone_memory.errors import ActroneMemoryError, ValidationError
 from actrone_memory.models import MemoryEntry, ToolResult, Turn
 from actrone_memory.protocols import (
+    AgentListing,
     ArchiveLog,
     BatchWrites,
     Embedder,
     EmbedderBinding,
     EmbedderIdentity,
     EntryAccess,
+    EntryTransfer,
     L1Store,
     L2Store,
     MemoryListing,
     PagedSearch,
+    Reindexing,
     SessionListing,
+    SessionTransfer,
     SessionTurns,
     TurnBatches,
 )
@@ -459,6 +463,23 @@ class L1StoreConformance:
 
         asyncio.run(check())
 
+    def test_agents_with_a_session_are_listed(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(50), AgentListing)
+            assert isinstance(store, L1Store)
+            assert await store.list_agents() == []
+            for agent, session in ID_PAIRS:
+                await store.append_turn(agent, session, _turn(session, "hello"))
+            agents = sorted({agent for agent, _ in ID_PAIRS})
+            assert await store.list_agents() == agents
+            for agent, session in ID_PAIRS:
+                if agent == agents[0]:
+                    await store.clear_session(agent, session)
+            assert await store.list_agents() == agents[1:]
+            await store.close()
+
+        asyncio.run(check())
+
     def test_listed_sessions_are_all_of_one_agent(self) -> None:
         async def check() -> None:
             store = _capability(await self.make_store(50), SessionListing)
@@ -544,6 +565,63 @@ class L1StoreConformance:
 
         asyncio.run(check())
 
+    def test_a_copied_session_is_added_with_all_that_was_known_of_it(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(2), SessionTransfer)
+            assert isinstance(store, L1Store)
+            assert isinstance(store, TurnBatches)
+            assert isinstance(store, ArchiveLog)
+            for i in range(6):
+                await store.append_turns("a", "s", [_turn("s", str(i), id=str(i), timestamp=LONG_AGO)], hold=True)
+            await store.mark_archived("a", "s", (await store.unarchived("a", "s"))[:5])
+            copy = await store.copy_session("a", "s")
+            assert copy is not None
+            assert await store.add_session("b", copy)
+            assert await store.copy_session("b", "s") == copy
+            assert await store.get_recent_turns("b", "s") == await store.get_recent_turns("a", "s")
+            assert _texts(await store.unarchived("b", "s")) == ["5"]
+            for seen in ("0", "5"):
+                await store.append_turn("b", "s", _turn("s", "again", id=seen))
+            await store.append_turn("b", "s", _turn("s", "next"))
+            assert _texts(await store.get_recent_turns("b", "s")) == ["5", "next"]
+            assert await store.copy_session("a", "s") == copy
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_copied_session_does_not_hand_out_what_was_erased(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(2), SessionTransfer)
+            assert isinstance(store, L1Store)
+            assert isinstance(store, ArchiveLog)
+            await store.append_turn("a", "s", _turn("s", "secret"))
+            await store.mark_erased("a")
+            late = Turn(session_id="s", user_message="", assistant_message="late answer", continues=True)
+            await store.append_turn("a", "s", late)
+            copy = await store.copy_session("a", "s")
+            assert copy is not None
+            assert await store.add_session("b", copy)
+            assert [turn.assistant_message for turn in await store.unarchived("b", "s")] == ["late answer"]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_a_session_that_is_there_is_neither_replaced_nor_mixed(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(50), SessionTransfer)
+            assert isinstance(store, L1Store)
+            await store.append_turn("a", "s", _turn("s", "of a"))
+            await store.append_turn("b", "s", _turn("s", "of b"))
+            copy = await store.copy_session("a", "s")
+            assert copy is not None
+            assert not await store.add_session("b", copy)
+            assert _texts(await store.get_recent_turns("b", "s")) == ["of b"]
+            assert await store.copy_session("a", "other") is None
+            assert await store.copy_session("nobody", "s") is None
+            await store.close()
+
+        asyncio.run(check())
+
 
 class L2StoreConformance:
     """The contract of an `L2Store`. Set ``hybrid = False`` for a store that ignores ``query_text``."""
@@ -560,6 +638,21 @@ class L2StoreConformance:
             assert await store.search("a", [1.0, 0.0, 0.0], -1.0) == []
             await store.delete("no-such-id")
             await store.delete_agent_memories("a")
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_agents_with_a_memory_are_listed(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(), AgentListing)
+            assert isinstance(store, L2Store)
+            assert await store.list_agents() == []
+            for agent in ("b", "a: b", "a"):
+                await store.upsert(_entry(agent, TEXT, [1.0, 0.0, 0.0], id=f"of {agent}"))
+            assert await store.list_agents() == ["a", "a: b", "b"]
+            await store.delete("of a")
+            await store.delete_agent_memories("b")
+            assert await store.list_agents() == ["a: b"]
             await store.close()
 
         asyncio.run(check())
@@ -1037,6 +1130,66 @@ class L2StoreConformance:
             assert await store.bind_embedder(EmbedderIdentity("first", 4)) == first
             await store.delete_agent_memories("a")
             assert await store.bind_embedder(second) == second
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_all_entries_of_an_agent_come_with_their_vectors(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(), EntryTransfer)
+            assert isinstance(store, L2Store)
+            for i, kind in enumerate(("fact", "turn", "summary", "fact")):
+                later = "0" if i == 3 else None
+                vector = [0.6, 0.8, 0.0] if i else [0.0, 3.0, 4.0]
+                await store.upsert(_entry("a", f"{i}", vector, id=f"{i}", content_type=kind, superseded_by=later))
+            await store.upsert(_entry("a", "zero", [0.0, 0.0, 0.0], id="4"))
+            await store.upsert(_entry("b", "of b", [1.0, 0.0, 0.0], id="5"))
+            assert sorted(await store.memory_ids("a")) == ["0", "1", "2", "3", "4"]
+            found = await store.get_with_embeddings("a", ["4", "5", "1", "none", "3", "0"])
+            assert [entry.id for entry in found] == ["4", "1", "3", "0"]
+            assert found[0].embedding in (None, [0.0, 0.0, 0.0])
+            assert found[1].embedding == pytest.approx([0.6, 0.8, 0.0])
+            assert found[2].superseded_by == "0"
+            assert found[3].embedding == pytest.approx([0.0, 0.6, 0.8])
+            # What came out goes in again as it was.
+            await store.upsert(found[3])
+            assert (await store.get_with_embeddings("a", ["0"]))[0] == found[3]
+            await store.close()
+
+        asyncio.run(check())
+
+    def test_other_vectors_take_their_place_once_every_entry_has_one(self) -> None:
+        async def check() -> None:
+            store = _capability(await self.make_store(), Reindexing)
+            assert isinstance(store, L2Store)
+            assert isinstance(store, EmbedderBinding)
+            old, new = EmbedderIdentity("old", 3), EmbedderIdentity("new", 2)
+            await store.bind_embedder(old)
+            entries = [_entry(agent, agent, [1.0, 0.0, 0.0], id=agent) for agent in "abc"]
+            for entry in (*entries, _entry("a", "replaced", [1.0, 0.0, 0.0], id="r", superseded_by="a")):
+                await store.upsert(entry)
+            assert await store.begin_reindex(old) == []
+            assert sorted(await store.begin_reindex(EmbedderIdentity("other", 2))) == [(a, a) for a in "abc"]
+            await store.begin_reindex(new)
+            first, *rest = [entry.model_copy(update={"embedding": [0.0, 1.0]}) for entry in entries]
+            await store.add_vectors(EmbedderIdentity("other", 2), rest)
+            await store.add_vectors(new, [first])
+            assert sorted(await store.begin_reindex(new)) == [("b", "b"), ("c", "c")]
+            assert not await store.finish_reindex(new)
+            assert _contents(await store.search("a", [1.0, 0.0, 0.0], 0.9)) == ["a"]
+            await store.add_vectors(new, rest)
+            changed = entries[2].model_copy(update={"content": "changed"})
+            await store.upsert(changed)
+            assert await store.begin_reindex(new) == [("c", "c")]
+            assert not await store.finish_reindex(new)
+            await store.add_vectors(new, [changed.model_copy(update={"embedding": [1.0, 0.0]})])
+            assert await store.finish_reindex(new)
+            assert await store.finish_reindex(new)
+            assert await store.bind_embedder(old) == new
+            assert _contents(await store.search("a", [0.0, 1.0], 0.9)) == ["a"]
+            assert await store.search("c", [0.0, 1.0], 0.9) == []
+            assert _contents(await store.search("c", [1.0, 0.0], 0.9)) == ["changed"]
+            await _refused(store.search("a", [1.0, 0.0, 0.0], 0.9), ValidationError)
             await store.close()
 
         asyncio.run(check())

@@ -46,6 +46,7 @@ INDEX = {"_index"}
 MODEL = {"_model_embedder"}
 CLIENTS = {"_qdrant_link"}
 POINTS = {"_qdrant_kept", "_qdrant_points"}
+FILE = {"_sqlite_file"}
 PARTS = {"embedders", "stores"}
 MACHINERY = {
     "_archive",
@@ -56,13 +57,14 @@ MACHINERY = {
     "_local_chain",
     "_memories",
     "_recall",
+    "_transfer",
     "_turnstile",
 }
 LAYERS: list[set[str]] = [
     BOTTOM,
     SEAMS,
     PURE,
-    TEXT | INDEX | MODEL | CLIENTS,
+    TEXT | INDEX | MODEL | FILE | CLIENTS,
     POINTS,
     PARTS,
     MACHINERY,
@@ -79,6 +81,7 @@ OPTIONAL_PACKAGES = {
     "huggingface_hub": {"actrone_memory._model_embedder", "actrone_memory.embedders.sentence_transformers"},
     "langchain": {"actrone_langchain"},
     "langchain_core": {"actrone_langchain"},
+    "langgraph": {"actrone_langchain"},
     "llama_index": {"actrone_llamaindex"},
     "loguru": {"actrone_memory.embedders.onnx"},
     "onnxruntime": {"actrone_memory.embedders.onnx"},
@@ -91,12 +94,13 @@ OPTIONAL_PACKAGES = {
         "actrone_memory.stores.qdrant",
     },
     "redis": {"actrone_memory.stores.redis"},
-    "rich": {"actrone_memory.cli"},
+    "markdown_it": {"actrone_memory.cli.rules"},
+    "rich": {"actrone_memory.cli.show"},
     "sentence_transformers": {"actrone_memory.embedders.sentence_transformers"},
     "tiktoken": {"actrone_memory.tokens"},
     "tokenizers": {"actrone_memory.embedders.onnx"},
     "torch": {"actrone_memory.embedders.sentence_transformers"},
-    "typer": {"actrone_memory.cli"},
+    "typer": {"actrone_memory.cli.app"},
 }
 """Which module, or package, may import what is not always installed."""
 
@@ -202,9 +206,15 @@ def test_clients_know_nothing_of_what_is_stored(module: str) -> None:
     assert {room(target) for target in own_imports(module)} <= {"errors"}
 
 
+@pytest.mark.parametrize("module", engine_modules(FILE))
+def test_the_file_knows_no_store_and_no_index(module: str) -> None:
+    assert {room(target) for target in own_imports(module)} <= BOTTOM
+
+
 @pytest.mark.parametrize("module", engine_modules(PARTS))
 def test_a_store_or_embedder_sees_neither_the_manager_nor_another_part(module: str) -> None:
-    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | CLIENTS | POINTS
+    below = BOTTOM | SEAMS | PURE | INDEX | MODEL | FILE | CLIENTS | POINTS
+    assert {room(target) for target in own_imports(module)} <= below
 
 
 def test_the_manager_is_imported_by_the_sync_manager_and_the_package_alone() -> None:

@@ -11,7 +11,7 @@ import weakref
 
 import pytest
 
-from actrone_memory import ConfigurationError, MemoryManager, SyncMemoryManager, ValidationError
+from actrone_memory import ConfigurationError, MemoryConfig, MemoryManager, SyncMemoryManager, ValidationError
 
 
 def test_one_manager_serves_two_event_loops_one_after_the_other() -> None:
@@ -224,3 +224,17 @@ def test_the_same_fact_told_by_many_threads_keeps_every_tag() -> None:
     finally:
         sys.setswitchinterval(before)
         asyncio.run(memory.close())
+
+
+async def test_closing_a_manager_ends_the_threads_of_all_that_wrap_it() -> None:
+    memory = await MemoryManager.create(MemoryConfig(archive_turns=False))
+    before = threading.active_count()
+    wrappers = [SyncMemoryManager(memory) for _ in range(3)]
+    assert [wrapper.get_recent_turns("a", "s") for wrapper in wrappers] == [[]] * 3
+    assert threading.active_count() == before + 3
+    wrappers[0].close()
+    assert threading.active_count() == before
+    for wrapper in wrappers:
+        with pytest.raises(ConfigurationError):
+            wrapper.get_recent_turns("a", "s")
+    await memory.close()

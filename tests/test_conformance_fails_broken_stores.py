@@ -29,7 +29,7 @@ from actrone_memory import (
 )
 from actrone_memory._turns import flatten, join_records
 from actrone_memory.models import ContentType, utc_now
-from actrone_memory.protocols import Page
+from actrone_memory.protocols import Page, SessionCopy
 from actrone_memory.testing import EmbedderConformance, L1StoreConformance, L2StoreConformance
 
 # --- a correct store of the documented methods alone ------------------------------------------------------------------
@@ -266,10 +266,11 @@ def sound_part_of(broken: type) -> type:
 @pytest.mark.parametrize(
     ("suite", "lacking"),
     [
-        (l1_suite(PlainL1), "PlainL1 has no (TurnBatches|SessionListing|ArchiveLog)"),
+        (l1_suite(PlainL1), "PlainL1 has no (TurnBatches|SessionListing|ArchiveLog|SessionTransfer)"),
         (
             l2_suite(PlainL2),
-            "PlainL2 has no (BatchWrites|EntryAccess|MemoryListing|SessionTurns|EmbedderBinding|PagedSearch)"
+            "PlainL2 has no (BatchWrites|EntryAccess|MemoryListing|SessionTurns|EmbedderBinding|PagedSearch"
+            "|EntryTransfer|Reindexing)"
             "|the store ignores query_text",
         ),
     ],
@@ -840,7 +841,40 @@ class MarksTheFutureErased(InMemoryStore):
         return [] if agent_id in self.erased else await super().unarchived(agent_id, session_id)
 
 
+class CopiesWithoutTheArchivedMark(InMemoryStore):
+    async def copy_session(self, agent_id: str, session_id: str) -> SessionCopy | None:
+        copy = await super().copy_session(agent_id, session_id)
+        return copy and copy.model_copy(update={"archived": -1})
+
+
+class CopiesWithoutTheErasedMark(InMemoryStore):
+    async def copy_session(self, agent_id: str, session_id: str) -> SessionCopy | None:
+        copy = await super().copy_session(agent_id, session_id)
+        return copy and copy.model_copy(update={"erased": -1})
+
+
+class CopiesWithoutWhatItGaveUp(InMemoryStore):
+    async def add_session(self, agent_id: str, copy: SessionCopy) -> bool:
+        return await super().add_session(agent_id, copy.model_copy(update={"given_up": []}))
+
+
+class CopiesTheSessionOfAnyAgent(InMemoryStore):
+    async def copy_session(self, agent_id: str, session_id: str) -> SessionCopy | None:
+        return await super().copy_session(agent_id if agent_id in self._sessions else "a", session_id)
+
+
+class ReplacesASession(InMemoryStore):
+    async def add_session(self, agent_id: str, copy: SessionCopy) -> bool:
+        await self.clear_session(agent_id, copy.session_id)
+        return await super().add_session(agent_id, copy)
+
+
 BROKEN_L1: list[type] = [
+    CopiesWithoutTheArchivedMark,
+    CopiesWithoutTheErasedMark,
+    CopiesWithoutWhatItGaveUp,
+    CopiesTheSessionOfAnyAgent,
+    ReplacesASession,
     *BROKEN_IDS,
     *LOSING,
     SortsByTimestamp,
@@ -1543,7 +1577,63 @@ class RemembersTheNameOfItsEmbedderOnly(InMemoryStore):
         return EmbedderIdentity(bound.name, identity.dimensions)
 
 
+class ListsNoIdsOfSupersededEntries(InMemoryStore):
+    async def memory_ids(self, agent_id: str) -> list[str]:
+        return [entry.id for entry in await self.list_memories(agent_id)]
+
+
+class HandsOutNoVectors(InMemoryStore):
+    async def get_with_embeddings(self, agent_id: str, memory_ids: Sequence[str]) -> list[MemoryEntry]:
+        found = await super().get_with_embeddings(agent_id, memory_ids)
+        return [entry.model_copy(update={"embedding": None}) for entry in found]
+
+
+class HandsOutEntriesOfOthers(InMemoryStore):
+    async def get_with_embeddings(self, agent_id: str, memory_ids: Sequence[str]) -> list[MemoryEntry]:
+        agents = list(self._indexes)
+        found = [
+            entry for agent in agents for entry in await InMemoryStore.get_with_embeddings(self, agent, memory_ids)
+        ]
+        return sorted(found, key=lambda entry: list(memory_ids).index(entry.id))
+
+
+class ReindexesTheFirstAgentOnly(InMemoryStore):
+    async def begin_reindex(self, identity: EmbedderIdentity) -> list[tuple[str, str]]:
+        return [pair for pair in await super().begin_reindex(identity) if pair[0] == "a"]
+
+
+class FinishesEarly(InMemoryStore):
+    def _without_new_vector(self) -> list[tuple[str, str]]:
+        return []
+
+
+class KeepsVectorsOfWhatHasChanged(InMemoryStore):
+    def _without_new_vector(self) -> list[tuple[str, str]]:
+        return [pair for pair in super()._without_new_vector() if pair[1] not in self._new_vectors]
+
+
+class ForgetsWhoseVectorsItReindexed(InMemoryStore):
+    async def finish_reindex(self, identity: EmbedderIdentity) -> bool:
+        before = self._embedder
+        done = await super().finish_reindex(identity)
+        self._embedder = before
+        return done
+
+
+class TakesVectorsOfAnyEmbedder(InMemoryStore):
+    async def add_vectors(self, identity: EmbedderIdentity, entries: Sequence[MemoryEntry]) -> None:
+        await super().add_vectors(self._new_embedder or identity, entries)
+
+
 BROKEN_L2: list[type] = [
+    ListsNoIdsOfSupersededEntries,
+    HandsOutNoVectors,
+    HandsOutEntriesOfOthers,
+    ReindexesTheFirstAgentOnly,
+    FinishesEarly,
+    KeepsVectorsOfWhatHasChanged,
+    ForgetsWhoseVectorsItReindexed,
+    TakesVectorsOfAnyEmbedder,
     *(owned_by(name, fold) for name, fold in FOLDS.items() if name != "cuts_ids_at_64"),
     owned_by("cuts_ids_at_64", truncated(64)),
     owned_by("ignores_the_agent", lambda agent: ""),

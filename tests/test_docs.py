@@ -18,10 +18,16 @@ BLOCKS = [
         re.findall(r"^```python\n(.*?)^```", document.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     )
 ]
+UPSTREAM = [
+    "ignore:The `__fields:DeprecationWarning:inspect",
+    "ignore:Accessing the 'model_:DeprecationWarning:inspect",
+]
+"""LlamaIndex's workflows look through all attributes of an agent, which pydantic remarks on."""
 
 
 def run(*arguments: str, cwd: Path) -> str:
-    done = subprocess.run([sys.executable, "-W", "error", *arguments], cwd=cwd, capture_output=True, text=True)
+    filters = [option for text in ["error", *UPSTREAM] for option in ("-W", text)]
+    done = subprocess.run([sys.executable, *filters, *arguments], cwd=cwd, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -322,3 +325,21 @@ async def test_closing_does_not_wait_for_an_embedder_that_blocks_its_thread(capl
     assert not released.is_set()
     assert "does not let go of its thread" in caplog.text
     released.set()
+
+
+def test_no_thread_is_left_when_the_interpreter_ends(tmp_path: Path) -> None:
+    script = tmp_path / "exits.py"
+    script.write_text(
+        "import atexit, threading\n"
+        "alive = lambda: [thread.name for thread in threading.enumerate() if 'actrone' in thread.name]\n"
+        "atexit.register(lambda: print('alive at the end:', alive()))  # the first registered runs last\n"
+        "import asyncio\n"
+        "from actrone_memory import MemoryManager, SyncMemoryManager\n"
+        "memory = asyncio.run(MemoryManager.create())\n"
+        "asyncio.run(memory.store_turn('a', 's', 'hello', 'there'))\n"
+        "plain = SyncMemoryManager.create()\n"
+        "plain.store_turn('a', 's', 'hello', 'there')\n"
+        "print('alive before:', len(alive()))\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("alive before: 3\nalive at the end: []\n", "")

@@ -270,6 +270,15 @@ def test_a_turn_that_grew_keeps_its_place_and_is_found_by_its_new_words() -> Non
     )  # fmt: skip
 
 
+def test_turns_of_one_number_can_be_removed_one_by_one() -> None:
+    index = index_of(*(turn(1, f"word{i}").model_copy(update={"id": f"t{i}"}) for i in range(3)))
+    for i in range(3):
+        index.put(prepare(turn(0, f"before{i}").model_copy(update={"id": f"b{i}"})))  # its neighbours are indexed anew
+        assert index.remove(f"t{2 - i}")
+    index.put(prepare(turn(0, "last")))
+    assert ids(index.entries(None, include_superseded=False)) == ["b0", "b1", "b2", "s0"]
+
+
 def test_a_superseded_entry_is_kept_but_not_searched() -> None:
     index = index_of(entry("old", "vitest", EAST), entry("new", "jest", EAST))
     index.put(prepare(entry("old", "vitest", None, superseded_by="new")))

@@ -7,20 +7,29 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from actrone_memory import _validation
 from actrone_memory._index import AgentIndex
 from actrone_memory._ranking import Weights
 from actrone_memory._session_log import SessionLog
-from actrone_memory._shelf import Query, prepare, unit_vector
-from actrone_memory._similarity import as_vector
+from actrone_memory._shelf import prepare
+from actrone_memory._store_calls import (
+    by_activity,
+    check_dimensions,
+    check_identity,
+    check_ids,
+    check_settings,
+    checked_copy,
+    checked_query,
+    dimensions_with,
+    foreign_id,
+    new_vectors,
+)
 from actrone_memory._turns import flatten, join_records
-from actrone_memory.errors import ConfigurationError, ValidationError
 from actrone_memory.models import ContentType, MemoryEntry, SessionMetadata, Turn
-from actrone_memory.protocols import EmbedderIdentity, Page
+from actrone_memory.protocols import EmbedderIdentity, Page, SessionCopy
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -34,7 +43,7 @@ class InMemoryStore:
     """
 
     def __init__(self, max_turns: int = 50, *, relevance_weight: float = 0.7, recency_weight: float = 0.3) -> None:
-        _check_settings(max_turns, relevance_weight, recency_weight)
+        check_settings(max_turns, relevance_weight, recency_weight)
         self._max_turns = max_turns
         self._weights = Weights(relevance_weight, recency_weight)
         # Reentrant, and held for computation only: no method waits for anything else while it holds it.
@@ -47,6 +56,8 @@ class InMemoryStore:
         self._embedder: EmbedderIdentity | None = None
         self._dimensions: int | None = None
         self._first_sequence = 0
+        self._new_embedder: EmbedderIdentity | None = None
+        self._new_vectors: dict[str, tuple[bytes, NDArray[np.float32]]] = {}
 
     # --- hot tier -------------------------------------------------------------------------------------------------
 
@@ -56,7 +67,7 @@ class InMemoryStore:
 
     async def append_turns(self, agent_id: str, session_id: str, turns: Sequence[Turn], *, hold: bool = False) -> None:
         """Append all records in one step. With ``hold``, turns wait for ``mark_archived`` before they are trimmed."""
-        _check_ids(agent_id, session_id)
+        check_ids(agent_id, session_id)
         _validation.flag(hold, "hold")
         records = _validation.records(turns, session_id)
         if not records:
@@ -84,7 +95,7 @@ class InMemoryStore:
 
     async def clear_session(self, agent_id: str, session_id: str) -> None:
         """Forget the session, its marks and the record ids it has seen."""
-        _check_ids(agent_id, session_id)
+        check_ids(agent_id, session_id)
         with self._lock:
             session = self._sessions.get(agent_id, {}).pop(session_id, None)
             if session:
@@ -100,15 +111,20 @@ class InMemoryStore:
 
     async def list_sessions(self, agent_id: str) -> list[SessionMetadata]:
         """Every session of the agent, the most recently active first."""
-        _check_ids(agent_id)
+        check_ids(agent_id)
         with self._lock:
             sessions = self._sessions.get(agent_id, {})
             found = [self._metadata(agent_id, name, session) for name, session in sessions.items()]
-        return sorted(found, key=lambda m: m.last_active.timestamp() if m.last_active else 0.0, reverse=True)
+        return by_activity(found)
+
+    async def list_agents(self) -> list[str]:
+        """Every agent that has a session or a memory here."""
+        with self._lock:
+            return sorted({*(agent for agent, sessions in self._sessions.items() if sessions), *self._indexes})
 
     async def try_acquire_summary_lock(self, agent_id: str, session_id: str, ttl_seconds: int) -> bool:
         """True for the first caller within ``ttl_seconds`` (0: for every caller)."""
-        _check_ids(agent_id, session_id)
+        check_ids(agent_id, session_id)
         _validation.whole_number(ttl_seconds, "ttl_seconds")
         with self._lock:
             now = time.monotonic()
@@ -137,14 +153,31 @@ class InMemoryStore:
 
     async def mark_erased(self, agent_id: str) -> None:
         """Keep what the agent's sessions hold now out of every later archive."""
-        _check_ids(agent_id)
+        check_ids(agent_id)
         with self._lock:
             for session in self._sessions.get(agent_id, {}).values():
                 session.erased = session.archived = session.next_sequence - 1
                 session.trim(self._max_turns)
 
+    async def copy_session(self, agent_id: str, session_id: str) -> SessionCopy | None:
+        """All that is known of the session; None when there is none."""
+        with self._lock:
+            session = self._session(agent_id, session_id)
+            return session.copy(session_id) if session else None
+
+    async def add_session(self, agent_id: str, copy: SessionCopy) -> bool:
+        """Add the session as it was copied; False, and nothing, when there is one of its name."""
+        check_ids(agent_id)
+        copy = checked_copy(copy)
+        with self._lock:
+            sessions = self._sessions.setdefault(agent_id, {})
+            if copy.session_id in sessions:
+                return False
+            sessions[copy.session_id] = SessionLog.of(copy)
+            return True
+
     def _session(self, agent_id: str, session_id: str) -> SessionLog | None:
-        _check_ids(agent_id, session_id)
+        check_ids(agent_id, session_id)
         return self._sessions.get(agent_id, {}).get(session_id)
 
     def _metadata(self, agent_id: str, session_id: str, session: SessionLog) -> SessionMetadata:
@@ -180,8 +213,8 @@ class InMemoryStore:
                 return False
             for entry in checked:
                 if self._owners.get(entry.id, agent_id) != agent_id:
-                    raise ValidationError("id", f"{entry.id!r} is the id of another agent's memory; use a new id")
-            self._dimensions = self._dimensions_of(agent_id, checked)
+                    raise foreign_id(entry.id)
+            self._dimensions = dimensions_with(self._dimensions, checked)
             index = self._indexes.setdefault(agent_id, AgentIndex())
             for one in prepared:
                 index.put(one)
@@ -190,17 +223,33 @@ class InMemoryStore:
 
     async def erasure_epoch(self, agent_id: str) -> int:
         """Changes whenever memories of the agent are erased."""
-        _check_ids(agent_id)
+        check_ids(agent_id)
         with self._lock:
             return self._epochs.get(agent_id, 0)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """The agent's entry of this id, superseded or not."""
-        _check_ids(agent_id)
+        check_ids(agent_id)
         _validation.identifier(memory_id, "memory_id")
         with self._lock:
             index = self._indexes.get(agent_id)
             return index.get(memory_id) if index else None
+
+    async def memory_ids(self, agent_id: str) -> list[str]:
+        """The ids of all of the agent's entries, superseded ones included, in the order of their writes."""
+        check_ids(agent_id)
+        with self._lock:
+            index = self._indexes.get(agent_id)
+            return index.ids() if index else []
+
+    async def get_with_embeddings(self, agent_id: str, memory_ids: Sequence[str]) -> list[MemoryEntry]:
+        """The agent's entries of these ids, in order, each with the vector that is compared; others are left out."""
+        check_ids(agent_id)
+        wanted = _validation.texts(memory_ids, "memory_ids")
+        with self._lock:
+            index = self._indexes.get(agent_id)
+            found = [index.get_with_embedding(memory_id) for memory_id in wanted] if index else []
+        return [entry for entry in found if entry is not None]
 
     async def list_memories(
         self,
@@ -210,7 +259,7 @@ class InMemoryStore:
         include_superseded: bool = False,
     ) -> list[MemoryEntry]:
         """All entries of these types, oldest first."""
-        _check_ids(agent_id)
+        check_ids(agent_id)
         _validation.flag(include_superseded, "include_superseded")
         types = _validation.content_types(content_types)
         with self._lock:
@@ -260,25 +309,24 @@ class InMemoryStore:
         tags: list[str] | None = None,
     ) -> Page:
         """The ``limit`` best matches that carry any of ``tags``, and the ids of all considered; see `PagedSearch`."""
-        _check_ids(agent_id)
-        query = Query(
-            vector=unit_vector(_query_vector(query_embedding)),
-            text=None if query_text is None else _validation.text(query_text, "query_text"),
-            threshold=_validation.cosine(threshold, "threshold"),
-            background=None if background is None else _validation.background(background, "background"),
-            limit=_validation.positive_integer(limit, "limit"),
-            consider=_validation.positive_integer(consider, "consider"),
-            weights=self._weights,
-            now=time.time(),
-            content_types=_validation.content_types(content_types),
-            tags=None if tags is None else _validation.tags(tags, "tags"),
-            newer_first=_validation.flag(newer_first, "newer_first"),
+        check_ids(agent_id)
+        query = checked_query(
+            query_embedding,
+            threshold,
+            self._weights,
+            background=background,
+            newer_first=newer_first,
+            limit=limit,
+            consider=consider,
+            content_types=content_types,
+            query_text=query_text,
+            tags=tags,
         )
         with self._lock:
             index = self._indexes.get(agent_id)
             if not index:
                 return Page([], [])
-            self._check_dimensions(query.vector.size, "query_embedding")
+            check_dimensions(self._dimensions, query.vector.size, "query_embedding")
             return index.search(query)
 
     async def delete(self, memory_id: str) -> None:
@@ -292,7 +340,7 @@ class InMemoryStore:
 
     async def delete_agent_memories(self, agent_id: str) -> None:
         """Delete every entry of the agent and change its erasure epoch."""
-        _check_ids(agent_id)
+        check_ids(agent_id)
         with self._lock:
             self._epochs[agent_id] = self._epochs.get(agent_id, 0) + 1
             index = self._indexes.get(agent_id)
@@ -302,7 +350,7 @@ class InMemoryStore:
 
     async def delete_session_turns(self, agent_id: str, session_id: str) -> None:
         """Delete the archived turns of one session and change the agent's erasure epoch."""
-        _check_ids(agent_id, session_id)
+        check_ids(agent_id, session_id)
         with self._lock:
             self._epochs[agent_id] = self._epochs.get(agent_id, 0) + 1
             index = self._indexes.get(agent_id)
@@ -311,12 +359,53 @@ class InMemoryStore:
 
     async def bind_embedder(self, identity: EmbedderIdentity) -> EmbedderIdentity:
         """Remember whose vectors these are; once some are stored, the answer is the one that filled the store."""
-        if not isinstance(identity, EmbedderIdentity):
-            raise ValidationError("identity", f"must be an EmbedderIdentity, not {type(identity).__name__}")
+        check_identity(identity)
         with self._lock:
             if self._embedder is None or not self._owners:
                 self._embedder = identity
             return self._embedder
+
+    async def begin_reindex(self, identity: EmbedderIdentity) -> list[tuple[str, str]]:
+        """Agent and id of every entry that has no vector of this embedder yet; what another one began is dropped."""
+        check_identity(identity)
+        with self._lock:
+            if identity == self._embedder:
+                return []
+            if identity != self._new_embedder:
+                self._new_embedder, self._new_vectors = identity, {}
+            return self._without_new_vector()
+
+    async def add_vectors(self, identity: EmbedderIdentity, entries: Sequence[MemoryEntry]) -> None:
+        """Keep these embeddings beside the present ones; an entry that has changed since needs another."""
+        check_identity(identity)
+        rows = new_vectors(identity, entries)
+        with self._lock:
+            if identity == self._new_embedder:
+                self._new_vectors.update((memory_id, (document, vector)) for memory_id, document, vector in rows)
+
+    async def finish_reindex(self, identity: EmbedderIdentity) -> bool:
+        """Put the new vectors in place and remember their embedder; False, and nothing, while an entry needs one."""
+        check_identity(identity)
+        with self._lock:
+            if identity == self._embedder:
+                return True
+            if identity != self._new_embedder or self._without_new_vector():
+                return False
+            vectors = {memory_id: vector for memory_id, (_, vector) in self._new_vectors.items()}
+            for index in self._indexes.values():
+                index.replace_vectors(vectors, identity.dimensions)
+            self._embedder, self._new_embedder, self._new_vectors = identity, None, {}
+            self._dimensions = identity.dimensions if self._owners else None
+            return True
+
+    def _without_new_vector(self) -> list[tuple[str, str]]:
+        """Agent and id of what is searched and has no new vector for its present state."""
+        return [
+            (agent_id, memory_id)
+            for agent_id, index in self._indexes.items()
+            for memory_id, document in index.searched()
+            if self._new_vectors.get(memory_id, (None,))[0] != document
+        ]
 
     async def close(self) -> None:
         """Nothing to release: the data stays until the object is gone."""
@@ -324,46 +413,8 @@ class InMemoryStore:
     def _disown(self, agent_id: str, removed: Iterable[str]) -> None:
         for memory_id in removed:
             del self._owners[memory_id]
+            self._new_vectors.pop(memory_id, None)
         if not len(self._indexes[agent_id]):
             del self._indexes[agent_id]
         if not self._owners:
             self._dimensions = None
-
-    def _dimensions_of(self, agent_id: str, entries: Sequence[MemoryEntry]) -> int | None:
-        dimensions = self._dimensions
-        for entry in entries:
-            if entry.agent_id != agent_id:
-                raise ValidationError("entries", "must all belong to one agent")
-            if entry.embedding is not None:
-                if dimensions not in (None, len(entry.embedding)):
-                    raise ValidationError(
-                        "embedding", f"has {len(entry.embedding)} dimensions, the store holds {dimensions}"
-                    )
-                dimensions = len(entry.embedding)
-        return dimensions
-
-    def _check_dimensions(self, size: int, name: str) -> None:
-        if self._dimensions not in (None, size):
-            raise ValidationError(name, f"has {size} dimensions, the store holds {self._dimensions}")
-
-
-def _check_ids(agent_id: object, session_id: object = "-") -> None:
-    _validation.identifier(agent_id, "agent_id")
-    _validation.identifier(session_id, "session_id")
-
-
-def _query_vector(values: object) -> NDArray[np.float64]:
-    vector = as_vector(values, "query_embedding")
-    if not vector.size:
-        raise ValidationError("query_embedding", "must hold at least one number")
-    return vector
-
-
-def _check_settings(max_turns: object, *weights: object) -> None:
-    if isinstance(max_turns, bool) or not isinstance(max_turns, int) or max_turns < 1:
-        raise ConfigurationError(f"max_turns must be an integer of at least 1, is {_validation.shown(max_turns)}")
-    for weight in weights:
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1:
-            raise ConfigurationError(
-                f"relevance_weight and recency_weight must be in [0, 1], got {_validation.shown(weight)}"
-            )

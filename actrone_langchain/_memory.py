@@ -1,0 +1,71 @@
+"""Both ways to ask one manager: awaited on the caller's loop, or as a plain call.
+
+What is asked is told once, as steps: a generator that yields one call of a manager after the other and is sent what
+each returned.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from actrone_langchain import _arguments
+from actrone_memory import MemoryManager, SyncMemoryManager
+
+_Result = TypeVar("_Result")
+
+Steps = Generator[Callable[[Any], Any], Any, _Result]
+"""Calls to make on a manager, ``lambda memory: memory.drain()``, and the result of them all."""
+
+_plain: weakref.WeakKeyDictionary[MemoryManager, SyncMemoryManager] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+class Memory:
+    """One manager, for callers that await and for those that do not."""
+
+    def __init__(self, memory: MemoryManager | SyncMemoryManager) -> None:
+        self.given = _arguments.manager(memory)
+        self._manager = memory.manager if isinstance(memory, SyncMemoryManager) else memory
+
+    def run(self, steps: Steps[_Result]) -> _Result:
+        """Take the steps as plain calls."""
+        memory = self.given if isinstance(self.given, SyncMemoryManager) else _plain_calls(self.given)
+        try:
+            call = next(steps)
+            while True:
+                try:
+                    answer = call(memory)
+                except BaseException as error:
+                    call = steps.throw(error)
+                else:
+                    call = steps.send(answer)
+        except StopIteration as done:
+            result: _Result = done.value
+            return result
+
+    async def arun(self, steps: Steps[_Result]) -> _Result:
+        """Take the steps one by one on the running loop."""
+        try:
+            call = next(steps)
+            while True:
+                try:
+                    answer = await call(self._manager)
+                except BaseException as error:
+                    call = steps.throw(error)
+                else:
+                    call = steps.send(answer)
+        except StopIteration as done:
+            result: _Result = done.value
+            return result
+
+
+def _plain_calls(manager: MemoryManager) -> SyncMemoryManager:
+    """The plain calls of ``manager``: one loop thread for each manager, however many objects share it."""
+    with _lock:
+        if manager not in _plain:
+            # Through a proxy: what stands in the dictionary must not keep its own key alive.
+            _plain[manager] = SyncMemoryManager(weakref.proxy(manager))
+        return _plain[manager]

@@ -1,0 +1,194 @@
+"""What the command line prints: for people, with colours on a terminal only, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from actrone_memory import Imported, MemoryEntry, RetrievedContext, SessionMetadata
+from actrone_memory.cli.doctoring import Finding
+from actrone_memory.cli.learning import Changes
+
+SHORT_ID = 8
+"""Characters of an id that are shown in lists: enough to name one of thousands."""
+
+LINE = 100
+"""Characters of a memory in a list."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_PLURALS = {"memory": "memories"}
+
+_out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+_err = Console(stderr=True)
+
+
+def say(text: str | Text = "") -> None:
+    """Print a line. Stored text may come from anyone: it cannot steer the terminal."""
+    _out.print(Text(printable(text)) if isinstance(text, str) else text)
+
+
+def printable(text: str) -> str:
+    """``text`` without control characters, line ends and tabs apart."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def as_json(value: Any) -> None:
+    """Print JSON, one document, in the letters of its texts."""
+    _out.out(json.dumps(value, ensure_ascii=False, indent=2), highlight=False)
+
+
+def count(number: int, what: str) -> str:
+    """``1 memory``, ``2 memories``."""
+    return f"{number} {what if number == 1 else _PLURALS.get(what, f'{what}s')}"
+
+
+@contextmanager
+def progress(title: str, steps: int) -> Iterator[Callable[[], None]]:
+    """A bar on the terminal while steps are taken; nothing where no one looks."""
+    with _bar(visible=steps > 0) as bar:
+        task = bar.add_task(printable(title), total=steps)
+        yield lambda: bar.advance(task)
+
+
+def _bar(*, visible: bool) -> Progress:
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=_err,
+        transient=True,
+        disable=not (visible and _err.is_terminal),
+    )
+
+
+def learnt(path: str, changes: Changes) -> None:
+    """What one file has taught."""
+    total = len(changes.stored) + changes.unchanged
+    deleted = f", {len(changes.deleted)} deleted" if changes.deleted else ""
+    say(f"{path}: {count(total, 'rule')}, {len(changes.stored)} new, {changes.unchanged} unchanged{deleted}.")
+
+
+def context(found: RetrievedContext, *, why: bool, json_wanted: bool) -> None:
+    """Memories and earlier turns, best first."""
+    if json_wanted:
+        as_json(
+            {
+                "tokens": found.total_tokens_used,
+                "token_budget": found.token_budget,
+                "memories": [_document(entry) for entry in found.episodic_memories],
+                "turns": [_document(entry) for entry in found.recalled_turns],
+                "dropped": found.dropped.model_dump(),
+            }
+        )
+        return
+    for entry in [*found.episodic_memories, *found.recalled_turns]:
+        say(_bullet(entry))
+        if why:
+            say(Text(f"    {_reasons(entry)}", style="dim"))
+    left_out = found.dropped.memories + found.dropped.recalled_turns
+    more = f"; {left_out} more did not fit" if left_out else ""
+    nothing = "" if found.episodic_memories or found.recalled_turns else "Nothing here matches. "
+    say(Text(f"{nothing}{found.total_tokens_used} of {found.token_budget} tokens{more}.", style="dim"))
+
+
+def entries(found: Sequence[MemoryEntry], *, json_wanted: bool) -> None:
+    """A line for each memory."""
+    if json_wanted:
+        as_json([_document(entry) for entry in found])
+        return
+    for entry in found:
+        say(line(entry))
+    if not found:
+        say(Text("No memories.", style="dim"))
+
+
+def entry(found: MemoryEntry, *, json_wanted: bool) -> None:
+    """One memory and all that is known of it."""
+    document = _document(found)
+    if json_wanted:
+        as_json(document)
+        return
+    say(document.pop("content"))
+    say()
+    for name, value in document.items():
+        if value not in (None, [], {}):
+            shown = ", ".join(value) if isinstance(value, list) else str(value)
+            say(Text.assemble((f"{name}: ", "dim"), printable(shown)))
+
+
+def sessions(found: Sequence[SessionMetadata], *, json_wanted: bool) -> None:
+    """A line for each session."""
+    if json_wanted:
+        as_json([session.model_dump(mode="json", exclude={"agent_id"}) for session in found])
+        return
+    for session in found:
+        active = f"{session.last_active:%Y-%m-%d %H:%M}" if session.last_active else "-"
+        say(f"{active}  {count(session.turn_count, 'turn'):>9}  {session.session_id}")
+    if not found:
+        say(Text("No sessions.", style="dim"))
+
+
+def names(found: Sequence[str], *, json_wanted: bool) -> None:
+    """A line for each scope."""
+    if json_wanted:
+        as_json(list(found))
+        return
+    for name in found:
+        say(name)
+    if not found:
+        say(Text("Nothing is stored yet.", style="dim"))
+
+
+def imported(what: Imported) -> None:
+    """What an import took in."""
+    say(f"Imported {count(what.memories, 'memory')} and {count(what.sessions, 'session')}.")
+
+
+@contextmanager
+def counting(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for work that tells how many are done, of how many."""
+    with _bar(visible=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def findings(found: Sequence[Finding], *, json_wanted: bool) -> None:
+    """What a doctor's examination found, problems with what to do."""
+    if json_wanted:
+        as_json([finding._asdict() for finding in found])
+        return
+    for finding in found:
+        mark = ("ok ", "green") if finding.ok else ("!! ", "bold red")
+        say(Text.assemble(mark, (f"{finding.subject:10}", "dim"), printable(finding.text)))
+
+
+def line(found: MemoryEntry) -> Text:
+    """Id and text of a memory in one line, marked when another has replaced it."""
+    text = " ".join(printable(found.content).split())
+    shown = text if len(text) <= LINE else f"{text[: LINE - 1]}…"
+    replaced = f"  (replaced by {found.superseded_by[:SHORT_ID]})" if found.superseded_by else ""
+    return Text.assemble((found.id[:SHORT_ID], "cyan"), f"  {shown}", (replaced, "dim"))
+
+
+def _bullet(found: MemoryEntry) -> Text:
+    text = printable(found.content).replace("\n", "\n  ")
+    tags = f"  [{', '.join(map(printable, found.topic_tags))}]" if found.topic_tags else ""
+    return Text.assemble("- ", text, (tags, "dim"))
+
+
+def _reasons(found: MemoryEntry) -> str:
+    parts = ", ".join(f"{name} {value:.2f}" for name, value in (found.score_parts or {}).items())
+    return f"score {found.score or 0:.2f} ({parts}); {found.content_type}, {found.source}, {found.id[:SHORT_ID]}"
+
+
+def _document(found: MemoryEntry) -> dict[str, Any]:
+    """A memory as JSON, without what only the engine needs."""
+    return found.model_dump(mode="json", exclude={"agent_id", "embedding"}, exclude_none=True)
