@@ -47,6 +47,7 @@ from actrone_memory.protocols import (
     VectorCache,
 )
 from actrone_memory.stores.in_memory import InMemoryStore
+from actrone_memory.stores.qdrant import QdrantStore
 from actrone_memory.stores.redis import RedisStore
 from actrone_memory.stores.sqlite import SQLiteStore
 from actrone_memory.sync import SyncMemoryManager
@@ -83,6 +84,7 @@ __all__ = [
     "OpenAIFactExtractor",
     "Page",
     "PagedSearch",
+    "QdrantStore",
     "RedisStore",
     "Reindexing",
     "Reranker",

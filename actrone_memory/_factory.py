@@ -8,10 +8,11 @@ from actrone_memory.config import MemoryConfig
 from actrone_memory.embedders.hashing import HashingEmbedder
 from actrone_memory.embedders.openai import OpenAIEmbedder
 from actrone_memory.embedders.static import StaticEmbedder
-from actrone_memory.errors import ConfigurationError, ValidationError
+from actrone_memory.errors import ConfigurationError, StoreConnectionError, ValidationError
 from actrone_memory.extraction import OpenAIFactExtractor
 from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
 from actrone_memory.stores.in_memory import InMemoryStore
+from actrone_memory.stores.qdrant import QdrantStore
 from actrone_memory.stores.redis import RedisStore
 from actrone_memory.stores.sqlite import SQLiteStore
 
@@ -39,13 +40,8 @@ def build_stores(config: MemoryConfig, l1: L1Store | None, l2: L2Store | None) -
     if l1 is not None and l2 is not None:
         return l1, l2
     if config.backend == "redis_qdrant":
-        if l2 is None:
-            raise ConfigurationError(
-                "backend='redis_qdrant' is not available in this version: the Qdrant store is missing. Use "
-                "backend='sqlite' or 'memory', or pass a store of your own as create(l2=...).",
-                {"setting": "backend", "missing": ["qdrant"]},
-            )
-        return RedisStore.from_config(config), l2
+        l1 = l1 if l1 is not None else RedisStore.from_config(config)
+        return l1, (l2 if l2 is not None else QdrantStore.from_config(config))
     store = _sqlite_store(config) if config.backend == "sqlite" else _in_memory_store(config)
     return (l1 if l1 is not None else store), (l2 if l2 is not None else store)
 
@@ -80,7 +76,13 @@ async def build_embedder(config: MemoryConfig, l2: L2Store | None) -> Embedder:
     match config.embedding_provider:
         case "local":
             _check_methods("l2", l2, L2Store)
-            return await local_embedder(config.local_model, l2)
+            try:
+                return await local_embedder(config.local_model, l2)
+            except StoreConnectionError:
+                if not config.degrade:
+                    raise
+                # As for an empty store: whether it fits is asked with every call, once the store can be reached.
+                return await local_embedder(config.local_model, InMemoryStore())
         case "static":
             return StaticEmbedder()
         case "hashing":

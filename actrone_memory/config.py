@@ -64,6 +64,7 @@ class MemoryConfig(BaseSettings):
     redis_socket_timeout: Seconds = 5.0
     redis_socket_connect_timeout: Seconds = 5.0
     qdrant_timeout: Seconds = 10.0
+    degrade: bool = False
 
     embedding_provider: Literal["openai", "local", "static", "hashing"] = "local"
     local_model: Name = MINILM

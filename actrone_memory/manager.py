@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import weakref
@@ -27,10 +28,12 @@ from actrone_memory._turns import turn_text
 from actrone_memory._turnstile import Turnstile
 from actrone_memory.config import MemoryConfig
 from actrone_memory.context import RetrievedContext
-from actrone_memory.errors import ConfigurationError
+from actrone_memory.errors import ConfigurationError, StoreConnectionError
 from actrone_memory.models import ContentType, MemoryEntry, Sensitivity, SessionMetadata, ToolResult, Turn, utc_now
 from actrone_memory.protocols import Embedder, EmbedderIdentity, FactExtractor, L1Store, L2Store, Reranker, Summariser
 from actrone_memory.tokens import token_counter
+
+logger = logging.getLogger("actrone_memory")
 
 ARCHIVE_WAIT_SECONDS = 0.25
 """How long a retrieval waits for the agent's other sessions to be archived, so that what was just said is found."""
@@ -103,6 +106,8 @@ class MemoryManager:
         With the defaults it runs in this process and opens no connection. A part that is passed in is used as it is,
         and what the settings name instead is neither built nor loaded. `close` closes injected stores too.
 
+        With ``degrade`` it starts without long-term memory when that cannot be reached.
+
         Raises:
             ConfigurationError: the settings contradict each other, name something that is not installed, or the
                 store was filled by another embedder.
@@ -113,7 +118,12 @@ class MemoryManager:
         extractor = extractor if extractor is not None else _factory.build_extractor(config)
         reranker = reranker if reranker is not None else _factory.build_reranker(config)
         manager = cls(l1, l2, embedder, config, summariser, extractor, reranker)
-        await manager._cold.check_embedder()
+        try:
+            await manager._cold.check_embedder()
+        except StoreConnectionError as error:
+            if not config.degrade:
+                raise
+            logger.warning("Starting without long-term memory: %s", error.message)
         return manager
 
     @property
@@ -460,7 +470,8 @@ class MemoryManager:
         The episodic share of the budget goes to memories that match ``query``; the session share to this session's
         newest turns and, with what they leave, to archived turns that match. The newest turn and the best memory come
         back cut rather than not at all (from about 200 tokens up). ``content_types`` and ``tags`` restrict what is
-        recalled, not the recent turns; archived turns carry no tags.
+        recalled, not the recent turns; archived turns carry no tags. With ``degrade`` the recent turns come back alone
+        while long-term memory cannot be reached, and ``degraded`` says why.
 
         Raises:
             TokenBudgetError: ``token_budget`` is zero or negative.

@@ -31,6 +31,7 @@ PURE = {
     "_session_log",
     "_shelf",
     "_similarity",
+    "_sparse_terms",
     "_statements",
     "_store_calls",
     "_turns",
@@ -43,7 +44,8 @@ PURE = {
 TEXT = {"context", "extraction"}
 INDEX = {"_index"}
 MODEL = {"_model_embedder"}
-CLIENTS = {"_redis_clients"}
+CLIENTS = {"_qdrant_link", "_redis_clients"}
+POINTS = {"_qdrant_kept", "_qdrant_points"}
 FILE = {"_sqlite_file"}
 PARTS = {"embedders", "stores"}
 MACHINERY = {
@@ -62,7 +64,8 @@ LAYERS: list[set[str]] = [
     BOTTOM,
     SEAMS,
     PURE,
-    TEXT | INDEX | MODEL | CLIENTS | FILE,
+    TEXT | INDEX | MODEL | FILE | CLIENTS,
+    POINTS,
     PARTS,
     MACHINERY,
     {"manager"},
@@ -74,6 +77,7 @@ LAYERS: list[set[str]] = [
 CORE_PACKAGES = {"numpy", "pydantic", "pydantic_core", "pydantic_settings", "snowballstemmer"}
 OPTIONAL_PACKAGES = {
     "fastembed": {"actrone_memory.embedders.onnx"},
+    "httpx": {"actrone_memory._qdrant_link"},
     "huggingface_hub": {"actrone_memory._model_embedder", "actrone_memory.embedders.sentence_transformers"},
     "langchain": {"actrone_langchain"},
     "langchain_core": {"actrone_langchain"},
@@ -83,7 +87,12 @@ OPTIONAL_PACKAGES = {
     "onnxruntime": {"actrone_memory.embedders.onnx"},
     "openai": {"actrone_memory.embedders.openai", "actrone_memory.extraction"},
     "pytest": {"actrone_memory.testing"},
-    "qdrant_client": {"actrone_memory.stores.qdrant"},
+    "portalocker": {"actrone_memory._qdrant_link"},
+    "qdrant_client": {
+        "actrone_memory._qdrant_link",
+        "actrone_memory._qdrant_points",
+        "actrone_memory.stores.qdrant",
+    },
     "redis": {"actrone_memory._redis_clients", "actrone_memory.stores.redis"},
     "markdown_it": {"actrone_memory.cli.rules"},
     "rich": {"actrone_memory.cli.show"},
@@ -204,7 +213,8 @@ def test_the_file_knows_no_store_and_no_index(module: str) -> None:
 
 @pytest.mark.parametrize("module", engine_modules(PARTS))
 def test_a_store_or_embedder_sees_neither_the_manager_nor_another_part(module: str) -> None:
-    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | CLIENTS | FILE
+    below = BOTTOM | SEAMS | PURE | INDEX | MODEL | FILE | CLIENTS | POINTS
+    assert {room(target) for target in own_imports(module)} <= below
 
 
 def test_the_manager_is_imported_by_the_sync_manager_and_the_package_alone() -> None:
