@@ -243,6 +243,21 @@ asyncio.run(main())
     await store.close()
 
 
+def test_processes_that_open_and_close_the_file_do_not_shut_each_other_out(path: Path) -> None:
+    program = """
+async def once(text):
+    store = SQLiteStore(path, 1_000)
+    await store.append_turn("a", "s", Turn(session_id="s", user_message=text, assistant_message=""))
+    count = await store.turn_count("a", "s")
+    await store.close()
+    return count
+
+print([asyncio.run(once(f"{arguments[0]}:{i}")) for i in range(20)][-1])
+"""
+    counts = [int(finished(process)) for process in [start(program, path, number) for number in range(4)]]
+    assert max(counts) == 80
+
+
 async def test_a_reader_sees_on_its_next_call_what_another_process_did(path: Path) -> None:
     memory = await opened(path, embedding_provider="hashing")
     await memory.inject_memory("a", "Tests run with Vitest.")

@@ -10,7 +10,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from actrone_memory.errors import StoreConnectionError
-from actrone_memory.stores.sqlite.file.connections import LOCKED, WAIT_SECONDS, close_all, primary_code
+from actrone_memory.stores.sqlite.file.connections import (
+    LOCKED,
+    WAIT_SECONDS,
+    be_patient,
+    close_all,
+    primary_code,
+)
 from actrone_memory.stores.sqlite.file.failures import Failures
 from actrone_memory.stores.sqlite.file.opening import Opening
 
@@ -95,7 +101,8 @@ class Pool:
     def _prepare(self) -> None:
         """Prepare the file and keep a connection for glances."""
         self._opening.prepare()
-        glancing = self._opening.connected(0)
+        glancing = self._opening.connected(WAIT_SECONDS)
+        be_patient(glancing, 0)  # only now: opening may meet another process that opens or closes the file
         with self._glance:
             close_all(self._glancing)
             self._glancing.append(glancing)
