@@ -31,9 +31,8 @@ from actrone_memory import (
     StaticEmbedder,
     SyncMemoryManager,
     ValidationError,
-    _qdrant_kept,
-    _qdrant_points,
 )
+from actrone_memory.stores.qdrant import kept, points
 
 EMBEDDER = StaticEmbedder()
 MODULES = (
@@ -152,9 +151,9 @@ async def test_it_follows_what_another_process_writes_replaces_and_deletes(serve
 async def test_among_many_memories_the_first_hit_is_the_same_and_most_of_five(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_qdrant_points, "WHOLE_SHELF", 120)
-    monkeypatch.setattr(_qdrant_points, "BY_MEANING", 64)
-    monkeypatch.setattr(_qdrant_points, "BY_WORDS", 64)
+    monkeypatch.setattr(points, "WHOLE_SHELF", 120)
+    monkeypatch.setattr(points, "BY_MEANING", 64)
+    monkeypatch.setattr(points, "BY_WORDS", 64)
     here, there = InMemoryStore(), QdrantStore(server.url)
     entries = await filled(here, there)
     firsts, fives, asked = 0, 0, [*QUERIES, *(one.content[:60] for one in entries[::20])]
@@ -172,7 +171,7 @@ async def test_among_many_memories_the_first_hit_is_the_same_and_most_of_five(
 async def test_a_second_agents_writes_do_not_change_the_firsts_order(
     server: Server, monkeypatch: pytest.MonkeyPatch, whole: int
 ) -> None:
-    monkeypatch.setattr(_qdrant_points, "WHOLE_SHELF", whole)
+    monkeypatch.setattr(points, "WHOLE_SHELF", whole)
     store = QdrantStore(server.url)
     entries = await filled(store)
 
@@ -366,7 +365,7 @@ async def test_stores_that_start_at_once_make_one_collection(server: Server) -> 
     stores = [QdrantStore(server.url) for _ in range(6)]
     await asyncio.gather(*(s.upsert(entry("a", f"{i}", [1.0, 0.0, 0.0])) for i, s in enumerate(stores)))
     assert list(server.collections) == ["agent_memories"]
-    assert set(server.collections["agent_memories"].indexes) == set(_qdrant_points.INDEXED)
+    assert set(server.collections["agent_memories"].indexes) == set(points.INDEXED)
     assert len(await stores[0].list_memories("a")) == 6
     for store in stores:
         await store.close()
@@ -546,7 +545,7 @@ def test_the_extra_is_named_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) 
 async def test_what_is_kept_of_many_agents_is_bounded_and_comes_back(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_qdrant_kept, "KEPT_ENTRIES", 25)
+    monkeypatch.setattr(kept, "KEPT_ENTRIES", 25)
     store = QdrantStore(server.url)
     for agent in "abcd":
         await store.upsert_many([entry(agent, f"{agent} {i}", [1.0, i / 10, 0.0]) for i in range(10)])

@@ -16,7 +16,6 @@ from urllib.parse import quote, unquote
 from uuid import uuid4
 
 from actrone_memory import _validation
-from actrone_memory._redis_clients import RedisClients
 from actrone_memory._session_log import BACKLOG_TURNS, REMEMBERED_RECORD_IDS, starts_of
 from actrone_memory._store_calls import by_activity, check_ids, checked_copy
 from actrone_memory._turns import flatten, join_records
@@ -24,6 +23,7 @@ from actrone_memory.config import MemoryConfig
 from actrone_memory.errors import ConfigurationError
 from actrone_memory.models import SessionMetadata, Turn
 from actrone_memory.protocols import SessionCopy
+from actrone_memory.stores.redis.clients import RedisClients
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis, RedisCluster
@@ -81,7 +81,7 @@ class RedisStore:
         self._cache_ttl = _milliseconds(embedding_cache_ttl_seconds)
         self._redis = RedisClients(
             type(self).__name__,
-            files("actrone_memory.stores").joinpath("redis.lua").read_text("utf-8"),
+            files("actrone_memory.stores.redis").joinpath("redis.lua").read_text("utf-8"),
             url,
             client,
             max_connections=max_connections,

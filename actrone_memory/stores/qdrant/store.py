@@ -22,11 +22,28 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from actrone_memory import _qdrant_points, _validation
+from actrone_memory import _validation
 from actrone_memory._index import AgentIndex
-from actrone_memory._qdrant_kept import HeldIndexes, KeptEntries
-from actrone_memory._qdrant_link import CollectionTakenError, NoCollectionError, QdrantLink
-from actrone_memory._qdrant_points import (
+from actrone_memory._ranking import Weights, inverse_document_frequency
+from actrone_memory._shelf import CONTEXT, Census, Query, Shelf, prepare, read_entry
+from actrone_memory._sparse_terms import term_number
+from actrone_memory._store_calls import (
+    check_dimensions,
+    check_identity,
+    check_ids,
+    check_settings,
+    checked_query,
+    dimensions_with,
+    foreign_id,
+)
+from actrone_memory.config import MemoryConfig
+from actrone_memory.errors import ConfigurationError, StoreConnectionError
+from actrone_memory.models import ContentType, MemoryEntry
+from actrone_memory.protocols import EmbedderIdentity, Page
+from actrone_memory.stores.qdrant import points as shelf_points
+from actrone_memory.stores.qdrant.kept import HeldIndexes, KeptEntries
+from actrone_memory.stores.qdrant.link import CollectionTakenError, NoCollectionError, QdrantLink
+from actrone_memory.stores.qdrant.points import (
     INDEXED,
     MARK,
     MEANING,
@@ -52,22 +69,6 @@ from actrone_memory._qdrant_points import (
     shelf_request,
     sight_of,
 )
-from actrone_memory._ranking import Weights, inverse_document_frequency
-from actrone_memory._shelf import CONTEXT, Census, Query, Shelf, prepare, read_entry
-from actrone_memory._sparse_terms import term_number
-from actrone_memory._store_calls import (
-    check_dimensions,
-    check_identity,
-    check_ids,
-    check_settings,
-    checked_query,
-    dimensions_with,
-    foreign_id,
-)
-from actrone_memory.config import MemoryConfig
-from actrone_memory.errors import ConfigurationError, StoreConnectionError
-from actrone_memory.models import ContentType, MemoryEntry
-from actrone_memory.protocols import EmbedderIdentity, Page
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
@@ -398,20 +399,20 @@ class QdrantStore:
         sights = []
         for talk, asked in requests.items():
             found, answers = answers[: len(asked)], answers[len(asked) :]
-            if len(asked) == 1 and len(found[0]) == _qdrant_points.WHOLE_SHELF:  # it has grown beyond what was thought
+            if len(asked) == 1 and len(found[0]) == shelf_points.WHOLE_SHELF:  # it has grown beyond what was thought
                 found = await self._batch(search_requests(agent_id, query, talk))
             sights.append(await self._widened(agent_id, query, sight_of(talk, found, erased), erased))
         return sights
 
     def _shelf_requests(self, agent_id: str, query: Query, talk: bool) -> list[Any]:
         """What to ask about a shelf: what it holds, where that was little at the last look; else its candidates too."""
-        if not 0 < self._held.entries(agent_id, talk) < _qdrant_points.WHOLE_SHELF:
+        if not 0 < self._held.entries(agent_id, talk) < shelf_points.WHOLE_SHELF:
             return search_requests(agent_id, query, talk)
         return [shelf_request(agent_id, talk)]
 
     async def _widened(self, agent_id: str, query: Query, sight: Sight, erased: int) -> Sight:
         """The sight of the whole shelf, however large, when the query considers more than the candidates."""
-        if sight.whole or query.consider <= _qdrant_points.WHOLE_SHELF:
+        if sight.whole or query.consider <= shelf_points.WHOLE_SHELF:
             return sight
         points = await self._scroll(shelf_filter(agent_id, sight.talk), with_payload=MARK)
         marks = marks_of(points, erased)
@@ -690,7 +691,7 @@ class QdrantStore:
     async def _scroll(self, which: Any, *, with_payload: bool | list[str]) -> list[Any]:
         """All points of ``which``, page by page."""
         points: list[Any] = []
-        size, offset = PER_PAGE if with_payload is True else _qdrant_points.WHOLE_SHELF, None
+        size, offset = PER_PAGE if with_payload is True else shelf_points.WHOLE_SHELF, None
         while True:
             page, offset = await self._ask(
                 "scroll", scroll_filter=which, limit=size, offset=offset, with_payload=with_payload
