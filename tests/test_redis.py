@@ -30,7 +30,7 @@ from actrone_memory import (
 )
 from actrone_memory._session_log import BACKLOG_TURNS
 from actrone_memory.embedders.cache import CachedEmbedder
-from actrone_memory.stores import redis as redis_module
+from actrone_memory.stores.redis import store as redis_module
 
 Both = InMemoryStore | RedisStore
 
