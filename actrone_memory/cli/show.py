@@ -14,7 +14,7 @@ from rich.text import Text
 
 from actrone_memory import Imported, MemoryEntry, RetrievedContext, SessionMetadata
 from actrone_memory.cli.doctoring import Finding
-from actrone_memory.cli.learning import Changes
+from actrone_memory.cli.learning import Changes, shown_source
 
 SHORT_ID = 8
 """Characters of an id that are shown in lists: enough to name one of thousands."""
@@ -24,6 +24,15 @@ LINE = 100
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _PLURALS = {"memory": "memories"}
+
+SAID_HERE = {
+    "agent_id:": "SCOPE:",
+    "query:": "TASK:",
+    "tags:": "--tag:",
+    "lines:": "FILE:",
+    "MemoryManager.reindex()": "'actrone-memory reindex'",
+}
+"""What is called otherwise in Python than on the command line."""
 
 _out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 _err = Console(stderr=True)
@@ -37,6 +46,13 @@ def say(text: str | Text = "") -> None:
 def printable(text: str) -> str:
     """``text`` without control characters, line ends and tabs apart."""
     return _CONTROL.sub("\ufffd", text)
+
+
+def problem(text: str) -> str:
+    """The message of an error, in the words of the command line."""
+    for there, here in SAID_HERE.items():
+        text = text.replace(there, here, 1)
+    return printable(text)
 
 
 def as_json(value: Any) -> None:
@@ -71,9 +87,12 @@ def _bar(*, visible: bool) -> Progress:
 
 def learnt(path: str, changes: Changes) -> None:
     """What one file has taught."""
-    total = len(changes.stored) + changes.unchanged
-    deleted = f", {len(changes.deleted)} deleted" if changes.deleted else ""
-    say(f"{path}: {count(total, 'rule')}, {len(changes.stored)} new, {changes.unchanged} unchanged{deleted}.")
+    known = changes.unchanged
+    learnt, forgotten = len(changes.stored), len(changes.deleted)
+    parts = [f"{count(learnt, 'rule')} learnt"] if learnt else ["no rules in it" if not known else "nothing new"]
+    parts += [f"{forgotten} forgotten"] if forgotten else []
+    parts += [f"{known} unchanged"] if known else []
+    say(f"{path}: {', '.join(parts)}.")
 
 
 def context(found: RetrievedContext, *, why: bool, json_wanted: bool) -> None:
@@ -167,7 +186,7 @@ def findings(found: Sequence[Finding], *, json_wanted: bool) -> None:
         return
     for finding in found:
         mark = ("ok ", "green") if finding.ok else ("!! ", "bold red")
-        say(Text.assemble(mark, (f"{finding.subject:10}", "dim"), printable(finding.text)))
+        say(Text.assemble(mark, (f"{finding.subject:10}", "dim"), problem(finding.text)))
 
 
 def line(found: MemoryEntry) -> Text:
@@ -186,7 +205,8 @@ def _bullet(found: MemoryEntry) -> Text:
 
 def _reasons(found: MemoryEntry) -> str:
     parts = ", ".join(f"{name} {value:.2f}" for name, value in (found.score_parts or {}).items())
-    return f"score {found.score or 0:.2f} ({parts}); {found.content_type}, {found.source}, {found.id[:SHORT_ID]}"
+    source = printable(shown_source(found.source))
+    return f"score {found.score or 0:.2f} ({parts}); {found.content_type}, {source}, {found.id[:SHORT_ID]}"
 
 
 def _document(found: MemoryEntry) -> dict[str, Any]:
