@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -96,7 +97,7 @@ def learn(
             stored = memory.list_memories(scope, include_superseded=True)
             changes = learning.compare(scope, learning.source_of(path), rules, stored)
             steps = len(changes.stored) + len(changes.shared) + len(changes.deleted)
-            with show.progress(f"Learning {path}", steps) as advance:
+            with show.progress(f"Learning {Path(path).name}", steps) as advance:
                 learning.apply(changes, scope, memory, advance)
             show.learnt(path, changes)
 
@@ -151,7 +152,8 @@ def forget(
 ) -> None:
     """Delete memories for ever."""
     with store.open() as memory:
-        for entry in [_find(memory, scope, memory_id) for memory_id in memory_ids]:
+        found = {(entry := _find(memory, scope, memory_id)).id: entry for memory_id in memory_ids}
+        for entry in found.values():
             memory.delete_memory(scope, entry.id)
             typer.echo(f"Forgotten: {show.line(entry)}")
 
@@ -167,7 +169,7 @@ def erase(scope: Scope, yes: Yes = False) -> None:
             memory.erase_agent_memories(scope, all_sessions=True)
             typer.echo(f"Erased {what}.")
         else:
-            typer.echo("Nothing was erased. Where nobody can answer, give --yes.", err=True)
+            typer.echo("Nothing was erased.", err=True)
             raise typer.Exit(1)
 
 
@@ -195,7 +197,7 @@ def export(
     """Write all of a scope as lines of JSON: memories with their history, sessions with their turns."""
     with store.open() as memory, transfer.writing(file) as write:
         for line in memory.export_agent(scope):
-            write(line)
+            write(show.escaped(line))
 
 
 @app.command("import")
@@ -255,17 +257,21 @@ def _everything(memory: SyncMemoryManager, scope: str) -> str:
 
 
 def _agreed(question: str) -> bool:
-    try:
-        return typer.confirm(question, err=True)
-    except typer.Abort:
-        typer.echo(err=True)
-        return False
+    """Whether whoever sits at the standard input says yes."""
+    typer.echo(f"{question} [y/N] ", nl=False, err=True)
+    answer = sys.stdin.readline()
+    if not answer:
+        typer.echo("\nNobody answers here: give --yes.", err=True)
+    return answer.strip().casefold() in {"y", "yes"}
 
 
 def run() -> None:
     """Run the command that was typed: exit code 0 when it is done, 1 when it cannot be, 2 when it is not understood."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
     try:
-        app()
+        app(prog_name="actrone-memory")
     except ActroneMemoryError as error:
         typer.echo(f"actrone-memory: {show.problem(error.message)}", err=True)
         sys.exit(1)

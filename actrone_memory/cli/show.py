@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -22,20 +23,17 @@ SHORT_ID = 8
 LINE = 100
 """Characters of a memory in a list."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What steers a terminal, or shows text in another order than it has."""
+
 _PLURALS = {"memory": "memories"}
 
-SAID_HERE = {
-    "agent_id:": "SCOPE:",
-    "query:": "TASK:",
-    "tags:": "--tag:",
-    "lines:": "FILE:",
-    "MemoryManager.reindex()": "'actrone-memory reindex'",
-}
-"""What is called otherwise in Python than on the command line."""
+ARGUMENTS = {"agent_id": "SCOPE", "query": "TASK", "tags": "--tag", "lines": "FILE"}
+"""What the engine's arguments are called here."""
 
-_out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-_err = Console(stderr=True)
+_colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+_out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True, color_system=_colours)
+_err = Console(stderr=True, color_system=_colours)
 
 
 def say(text: str | Text = "") -> None:
@@ -48,16 +46,21 @@ def printable(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
-def problem(text: str) -> str:
+def escaped(document: str) -> str:
+    """The same JSON, without a character that steers a terminal."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", document)
+
+
+def problem(message: str) -> str:
     """The message of an error, in the words of the command line."""
-    for there, here in SAID_HERE.items():
-        text = text.replace(there, here, 1)
-    return printable(text)
+    argument, colon, rest = message.partition(":")
+    said = f"{ARGUMENTS.get(argument, argument)}{colon}{rest}"
+    return printable(said.replace("MemoryManager.reindex()", "'actrone-memory reindex'"))
 
 
 def as_json(value: Any) -> None:
     """Print JSON, one document, in the letters of its texts."""
-    _out.out(json.dumps(value, ensure_ascii=False, indent=2), highlight=False)
+    _out.out(escaped(json.dumps(value, ensure_ascii=False, indent=2)), highlight=False)
 
 
 def count(number: int, what: str) -> str:
