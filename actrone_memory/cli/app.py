@@ -96,9 +96,8 @@ def learn(
         for path, rules in read:
             stored = memory.list_memories(scope, include_superseded=True)
             changes = learning.compare(scope, learning.source_of(path), rules, stored)
-            steps = len(changes.stored) + len(changes.shared) + len(changes.deleted)
-            with show.progress(f"Learning {Path(path).name}", steps) as advance:
-                learning.apply(changes, scope, memory, advance)
+            with show.progress(f"Learning {Path(path).name}") as progress:
+                learning.apply(changes, scope, memory, progress)
             show.learnt(path, changes)
 
 
@@ -216,7 +215,7 @@ def import_(
 @app.command()
 def reindex() -> None:
     """Embed all memories anew, after a change of the embedder. Interrupted, it goes on where it was."""
-    with show.counting("Embedding") as progress:
+    with show.progress("Embedding") as progress:
         embedded = SyncMemoryManager.reindex(store.config(), progress=progress)
     typer.echo(f"Embedded {show.count(embedded, 'memory')} anew.")
 

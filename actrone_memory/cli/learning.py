@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,27 +83,33 @@ def compare(scope: str, source: str, rules: Iterable[Rule], stored: Iterable[Mem
     return Changes(source, changed, [*shared, *kept], deleted, len(held))
 
 
-def apply(changes: Changes, scope: str, memory: SyncMemoryManager, progress: Callable[[], None]) -> None:
+def apply(changes: Changes, scope: str, memory: SyncMemoryManager, progress: Callable[[int, int], None]) -> None:
     """Store first, then delete: whatever interrupts it, no rule of the file is missing that was there before."""
-    for rule in changes.stored:
-        memory.inject_memory(
-            scope, rule.text, IMPORTANCE, session_id="rules", topic_tags=rule.tags, source=changes.source
-        )
-        progress()
-    for entry, source in changes.shared:
-        memory.inject_memory(
-            scope,
-            entry.content,
-            entry.importance_score,
-            session_id=entry.session_id,
-            topic_tags=entry.topic_tags,
-            source=source,
-            sensitivity=entry.sensitivity,
-        )
-        progress()
-    for entry in changes.deleted:
-        memory.delete_memory(scope, entry.id)
-        progress()
+    steps = [
+        *(partial(_store, rule, changes.source, scope, memory) for rule in changes.stored),
+        *(partial(_keep, entry, source, scope, memory) for entry, source in changes.shared),
+        *(partial(memory.delete_memory, scope, entry.id) for entry in changes.deleted),
+    ]
+    for done, step in enumerate(steps, 1):
+        step()
+        progress(done, len(steps))
+
+
+def _store(rule: Rule, source: str, scope: str, memory: SyncMemoryManager) -> None:
+    memory.inject_memory(scope, rule.text, IMPORTANCE, session_id="rules", topic_tags=rule.tags, source=source)
+
+
+def _keep(entry: MemoryEntry, source: str, scope: str, memory: SyncMemoryManager) -> None:
+    """Store the memory again as it is, under the sources that it has now."""
+    memory.inject_memory(
+        scope,
+        entry.content,
+        entry.importance_score,
+        session_id=entry.session_id,
+        topic_tags=entry.topic_tags,
+        source=source,
+        sensitivity=entry.sensitivity,
+    )
 
 
 def _holds(entry: MemoryEntry | None, rule: Rule, source: str) -> bool:

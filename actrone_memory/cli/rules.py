@@ -28,7 +28,8 @@ LOWEST_LEVEL = 7
 _CODE = ("fence", "code_block")
 _LISTS = ("bullet_list", "ordered_list")
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n.*?^(?:\1|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_COMMENT = re.compile(r"<!--.*?-->|<summary>.*?</summary>", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_SUMMARY = re.compile(r"<summary>[^<]*</summary>")
 _MARKUP = re.compile(r"<(/?)([a-zA-Z][\w-]*)[^<>]*>")
 _WRAPPED = re.compile(r"\A<([a-zA-Z][\w-]*)[^<>]*>(.*)</\1>\Z", re.DOTALL)
 _CHECKBOX = re.compile(r"^\[[ xX]\]\s+")
@@ -186,8 +187,14 @@ def _blocks(text: str) -> list[SyntaxTreeNode]:
 
 def _inside(block: SyntaxTreeNode) -> list[SyntaxTreeNode]:
     """What stands between the tags of a block of HTML, read as Markdown: people wrap rules in tags of their own."""
-    text = _MARKUP.sub(_spoken, _COMMENT.sub("", block.content))
+    text = _MARKUP.sub(_spoken, _without_comments(block.content))
     return [inner for inner in _blocks(text) if inner.type != "html_block"]
+
+
+def _without_comments(text: str) -> str:
+    """``text`` without comments, and without the titles of what can be folded away."""
+    commented, end, rest = text.rpartition("-->")  # no comment ends in the rest: not looking there keeps this quick
+    return _SUMMARY.sub("", _COMMENT.sub("", commented + end) + rest)
 
 
 def _spoken(tag: re.Match[str]) -> str:
@@ -198,7 +205,7 @@ def _spoken(tag: re.Match[str]) -> str:
 
 def _paragraph(block: SyntaxTreeNode) -> str:
     """The lines of a paragraph, without comments and without tags around the whole."""
-    return wording.lines_of(_WRAPPED.sub(r"\2", _COMMENT.sub("", _source(block)).strip()))
+    return wording.lines_of(_WRAPPED.sub(r"\2", _without_comments(_source(block)).strip()))
 
 
 def _source(block: SyntaxTreeNode) -> str:
@@ -207,7 +214,7 @@ def _source(block: SyntaxTreeNode) -> str:
 
 
 def _inline(block: SyntaxTreeNode) -> str:
-    return " ".join(_COMMENT.sub("", _source(block)).split())
+    return " ".join(_without_comments(_source(block)).split())
 
 
 def _with_points(stated: str, own: str, points: Sequence[str]) -> list[str]:

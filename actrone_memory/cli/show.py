@@ -69,23 +69,15 @@ def count(number: int, what: str) -> str:
 
 
 @contextmanager
-def progress(title: str, steps: int) -> Iterator[Callable[[], None]]:
-    """A bar on the terminal while steps are taken; nothing where no one looks."""
-    with _bar(visible=steps > 0) as bar:
-        task = bar.add_task(printable(title), total=steps)
-        yield lambda: bar.advance(task)
-
-
-def _bar(*, visible: bool) -> Progress:
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=_err,
-        transient=True,
-        disable=not (visible and _err.is_terminal),
-    )
+def progress(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on the terminal that is told how many are done, of how many; nothing where no one looks."""
+    if not _err.is_terminal:
+        yield lambda *_: None
+        return
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=_err, transient=True) as bar:
+        task = bar.add_task(printable(title), total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def learnt(path: str, changes: Changes) -> None:
@@ -172,14 +164,6 @@ def names(found: Sequence[str], *, json_wanted: bool) -> None:
 def imported(what: Imported) -> None:
     """What an import took in."""
     say(f"Imported {count(what.memories, 'memory')} and {count(what.sessions, 'session')}.")
-
-
-@contextmanager
-def counting(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar for work that tells how many are done, of how many."""
-    with _bar(visible=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def findings(found: Sequence[Finding], *, json_wanted: bool) -> None:

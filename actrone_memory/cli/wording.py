@@ -16,6 +16,8 @@ LONGEST_PARAGRAPH = 300
 """Characters of a paragraph that is one rule; a longer one is divided between its sentences."""
 
 LONGEST_TAG = 80
+LONGEST_HEADING = 4 * LONGEST_TAG
+"""Characters of a heading that are looked at for a tag."""
 
 _COLONS = (":", "：")
 _COMMAS = (",", "，", "、")
@@ -27,7 +29,7 @@ _NAMED = re.compile(r"[^:]{1,40}: \S")
 _DEFINITION = re.compile(r"[ \t]*\n:[ \t]+")
 _REFERENCE = re.compile(r"^(?:[-*+][ \t]+)?@[\w~./-]+$")
 _ALERT = re.compile(r"^\[!\w+\][ \t]*")
-_PICTURES_AND_JUMPS = re.compile(r"\[?!\[[^\]]*\]\([^)]*\)(?:\]\([^)]*\))?|\[[^\]]*\]\(#[^)]*\)")
+_PICTURES_AND_JUMPS = re.compile(r"\[?!\[[^\[\]]*\]\([^()]*\)(?:\]\([^()]*\))?|\[[^\[\]]*\]\(#[^()]*\)")
 _WORD = re.compile(r"\w")
 _NUMBERING = r"(?:\d+(?:\.\d+)*[.)]?\s+|[一二三四五六七八九十]+[、．.]\s*)"
 _DECORATION = re.compile(rf"^[^\w]*{_NUMBERING}?[^\w]*|[*`]+|[^\w\s+#)]+\s*$")
@@ -107,7 +109,7 @@ def as_lead(text: str) -> str:
 
 def tag(heading: str) -> str:
     """A heading as a tag: lower case, without numbering and decoration; "" for the name of a file."""
-    plain = " ".join(_DECORATION.sub(" ", heading).split()).casefold()
+    plain = " ".join(_DECORATION.sub(" ", heading[:LONGEST_HEADING]).split()).casefold()
     return "" if _FILE_NAME.fullmatch(plain) else plain[:LONGEST_TAG].strip()
 
 
