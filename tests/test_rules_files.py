@@ -309,7 +309,7 @@ def test_a_file_of_two_thousand_lines_is_read_whole_and_soon() -> None:
     assert len(found) == 700
 
 
-@pytest.mark.parametrize("piece", ["<", "<a", "**", "a: ", "a. ", "<!--", "<!-->", "!", "・", "|", "@", "`", "a\n"])
+@pytest.mark.parametrize("piece", ["<", "<a", "a: ", "a. ", "<!--", "<!-->", "!", "・", "|", "@", "`", "a\n"])
 @pytest.mark.parametrize("around", ["{}", "<p>\n{}\n</p>", "# {}a", "- {}\n  - a"])
 def test_hostile_text_is_read_soon(piece: str, around: str) -> None:
     began = time.perf_counter()
