@@ -170,9 +170,9 @@ class ManagerLink:
 
 
 def _travelling(config: MemoryConfig) -> dict[str, Any]:
-    """The settings that may leave the process."""
+    """What was set and may leave the process; what was left at its default is left so elsewhere."""
     secret = {name for name, value in config if isinstance(value, SecretStr) or _has_password(value)}
-    return config.model_dump(mode="json", exclude=secret)
+    return config.model_dump(mode="json", include={"backend", *config.model_fields_set} - secret)
 
 
 def _has_password(value: object) -> bool:
