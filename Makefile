@@ -56,7 +56,7 @@ with-oldest-langchain: $(VENV)/.oldest-langchain
 
 .PHONY: with-oldest-llamaindex
 with-oldest-llamaindex: $(VENV)/.oldest-llamaindex
-	@$(python) -m pytest $(wildcard tests/test_llamaindex_*.py) tests/test_frameworks_together.py
+	@$(python) -m pytest $(wildcard tests/test_llamaindex_*.py) $(wildcard tests/test_frameworks_*.py)
 
 .PHONY: with-oldest-redis
 with-oldest-redis: $(VENV)/.oldest-redis
