@@ -47,6 +47,7 @@ from actrone_memory.protocols import (
 )
 from actrone_memory.stores.in_memory import InMemoryStore
 from actrone_memory.stores.sqlite import SQLiteStore
+from actrone_memory.summarising import OpenAISummariser
 from actrone_memory.sync import SyncMemoryManager
 
 __version__ = "0.1.0"
@@ -79,6 +80,7 @@ __all__ = [
     "OnnxEmbedder",
     "OpenAIEmbedder",
     "OpenAIFactExtractor",
+    "OpenAISummariser",
     "Page",
     "PagedSearch",
     "Reindexing",

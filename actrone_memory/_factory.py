@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
+
 from actrone_memory import _validation
-from actrone_memory._local_chain import local_embedder
+from actrone_memory._local_chain import aside, local_embedder
 from actrone_memory.config import MemoryConfig
 from actrone_memory.embedders.hashing import HashingEmbedder
 from actrone_memory.embedders.openai import OpenAIEmbedder
@@ -13,6 +16,10 @@ from actrone_memory.extraction import OpenAIFactExtractor
 from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
 from actrone_memory.stores.in_memory import InMemoryStore
 from actrone_memory.stores.sqlite import SQLiteStore
+from actrone_memory.summarising import OpenAISummariser
+from actrone_memory.tokens import token_counter
+
+logger = logging.getLogger("actrone_memory")
 
 SECONDS_PER_HOUR = 3600.0
 
@@ -83,21 +90,57 @@ async def build_embedder(config: MemoryConfig, l2: L2Store | None) -> Embedder:
         case "hashing":
             return HashingEmbedder(config.hashing_dimensions)
         case "openai":
-            key = config.openai_api_key.get_secret_value() if config.openai_api_key else ""
-            return OpenAIEmbedder(key, config.embedding_model, config.embedding_dimensions)
+            return OpenAIEmbedder(
+                _openai_key(config),
+                config.embedding_model,
+                config.embedding_dimensions,
+                base_url=config.openai_base_url,
+            )
 
 
 def build_extractor(config: MemoryConfig) -> FactExtractor | None:
     """The extractor that ``extract_facts`` asks for, None when it does not."""
     if not config.extract_facts:
         return None
-    key = config.openai_api_key.get_secret_value() if config.openai_api_key else ""
-    if not key.strip():
+    key = _openai_key(config)
+    if not key:
         raise ConfigurationError(
             "extract_facts=True needs an extractor: set ACTRONE_OPENAI_API_KEY, or pass create(extractor=...).",
             {"setting": "extract_facts"},
         )
-    return OpenAIFactExtractor(key)
+    return OpenAIFactExtractor(key, config.summarisation_model, base_url=config.openai_base_url)
+
+
+def build_summariser(config: MemoryConfig) -> Summariser | None:
+    """OpenAI's, when ``summarisation_model`` is set or conversations go there anyway (``embedding_provider="openai"``).
+
+    None without ``auto_summarise`` or without a key. A key alone sends no conversation anywhere.
+    """
+    chosen = "summarisation_model" in config.model_fields_set
+    if not config.auto_summarise or not (chosen or config.embedding_provider == "openai"):
+        return None
+    key = _openai_key(config)
+    if not key:
+        logger.warning("summarisation_model is set and nothing is summarised: ACTRONE_OPENAI_API_KEY is missing")
+        return None
+    return OpenAISummariser(key, config.summarisation_model, base_url=config.openai_base_url)
+
+
+def _openai_key(config: MemoryConfig) -> str:
+    return config.openai_api_key.get_secret_value().strip() if config.openai_api_key else ""
+
+
+async def read_vocabulary(config: MemoryConfig) -> None:
+    """Read what the token counter needs, on a thread of its own: making a counter then takes no time."""
+    if config.token_counter != "heuristic":  # noqa: S105
+        await aside(lambda: token_counter(config.token_counter, config.tiktoken_encoding))
+
+
+async def close_built(parts: Iterable[object]) -> None:
+    """Close those of the parts built here that hold connections."""
+    for part in parts:
+        if isinstance(part, OpenAIEmbedder | OpenAIFactExtractor | OpenAISummariser):
+            await part.close()
 
 
 def build_reranker(config: MemoryConfig) -> Reranker | None:

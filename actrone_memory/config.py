@@ -68,6 +68,7 @@ class MemoryConfig(BaseSettings):
     embedding_provider: Literal["openai", "local", "static", "hashing"] = "local"
     local_model: Name = MINILM
     openai_api_key: SecretStr | None = None
+    openai_base_url: Name | None = None
     embedding_model: Name = "text-embedding-3-small"
     embedding_dimensions: Count = 1536
     hashing_dimensions: Annotated[int, Field(ge=1, le=MAX_DIMENSIONS)] = 256
@@ -97,6 +98,7 @@ class MemoryConfig(BaseSettings):
     shutdown_grace_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
 
     token_counter: Literal["heuristic", "tiktoken"] = "heuristic"  # noqa: S105
+    tiktoken_encoding: Name = "o200k_base"
     budget_fraction_system: Share = 0.3
     budget_fraction_episodic: Share = 0.25
     budget_fraction_session: Share = 0.35

@@ -69,7 +69,7 @@ class MemoryManager:
         self._config = config
         self._embedder = embedder
         self._extractor = extractor
-        self._count = token_counter(config.token_counter)
+        self._count = token_counter(config.token_counter, config.tiktoken_encoding)
         self._hot = HotTier(l1)
         self._cold = ColdTier(l2, EmbedderIdentity(embedder.name, embedder.dimensions))
         self._archive = Archive(self._hot, self._cold, embedder, config, self._count, summariser)
@@ -85,6 +85,8 @@ class MemoryManager:
         self._caught_up: set[str] = set()
         self._closed = False
         self._finished = False
+        self._built: list[object] = []
+        """Parts that `create` made and nobody else has: they end with the manager."""
 
     @classmethod
     async def create(
@@ -109,10 +111,15 @@ class MemoryManager:
         """
         config = _factory.checked_config(config)
         l1, l2 = _factory.build_stores(config, l1, l2)
+        await _factory.read_vocabulary(config)
+        given = embedder, extractor, summariser
         embedder = embedder if embedder is not None else await _factory.build_embedder(config, l2)
         extractor = extractor if extractor is not None else _factory.build_extractor(config)
+        summariser = summariser if summariser is not None else _factory.build_summariser(config)
         reranker = reranker if reranker is not None else _factory.build_reranker(config)
         manager = cls(l1, l2, embedder, config, summariser, extractor, reranker)
+        parts = zip(given, (embedder, extractor, summariser), strict=True)
+        manager._built = [built for handed_in, built in parts if handed_in is None]
         await manager._cold.check_embedder()
         return manager
 
@@ -160,13 +167,15 @@ class MemoryManager:
         """
         config = _factory.checked_config(config)
         l1, store = _factory.build_stores(config, None, l2)
-        embedder = embedder if embedder is not None else await _factory.build_embedder(config, None)
+        built = [] if embedder is not None else [await _factory.build_embedder(config, None)]
+        embedder = embedder if embedder is not None else built[0]
         _factory.check_parts(l1, store, embedder, None, None, None)
         try:
             return await reindexed(
                 ColdTier(store, EmbedderIdentity(embedder.name, embedder.dimensions)), embedder, progress
             )
         finally:
+            await _factory.close_built(built)
             await l1.close()  # the one built here; both tiers, when none was given
 
     # --- conversation ---------------------------------------------------------------------------------------------
@@ -501,6 +510,7 @@ class MemoryManager:
             self._dismiss_attendants()
             return
         await self._background.close(self._config.shutdown_grace_seconds)
+        await _factory.close_built(self._built)
         try:
             await self._hot.close()
         finally:

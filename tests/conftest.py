@@ -16,8 +16,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's client is imported: no
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No setting and no .env file of the machine reaches a test."""
     monkeypatch.chdir(tmp_path_factory.mktemp("cwd"))
-    for name in ("ACTRONE_BACKEND", "ACTRONE_EMBEDDING_PROVIDER", "ACTRONE_LOCAL_MODEL", "ACTRONE_OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("BACKEND", "EMBEDDING_PROVIDER", "LOCAL_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(f"ACTRONE_{name}", raising=False)
 
 
 @pytest.fixture

@@ -40,10 +40,11 @@ PURE = {
     "_vocabulary",
     "_wordpieces",
 }
-TEXT = {"context", "extraction"}
+TEXT = {"context", "extraction", "summarising"}
 INDEX = {"_index"}
 MODEL = {"_model_embedder"}
 FILE = {"_sqlite_file"}
+REMOTE = {"_openai"}
 PARTS = {"embedders", "stores"}
 MACHINERY = {
     "_archive",
@@ -61,7 +62,7 @@ LAYERS: list[set[str]] = [
     BOTTOM,
     SEAMS,
     PURE,
-    TEXT | INDEX | MODEL | FILE,
+    TEXT | INDEX | MODEL | FILE | REMOTE,
     PARTS,
     MACHINERY,
     {"manager"},
@@ -80,7 +81,7 @@ OPTIONAL_PACKAGES = {
     "llama_index": {"actrone_llamaindex"},
     "loguru": {"actrone_memory.embedders.onnx"},
     "onnxruntime": {"actrone_memory.embedders.onnx"},
-    "openai": {"actrone_memory.embedders.openai", "actrone_memory.extraction"},
+    "openai": {"actrone_memory._openai"},
     "pytest": {"actrone_memory.testing"},
     "qdrant_client": {"actrone_memory.stores.qdrant"},
     "redis": {"actrone_memory.stores.redis"},
@@ -198,7 +199,7 @@ def test_the_file_knows_no_store_and_no_index(module: str) -> None:
 
 @pytest.mark.parametrize("module", engine_modules(PARTS))
 def test_a_store_or_embedder_sees_neither_the_manager_nor_another_part(module: str) -> None:
-    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | FILE
+    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | FILE | REMOTE
 
 
 def test_the_manager_is_imported_by_the_sync_manager_and_the_package_alone() -> None:
