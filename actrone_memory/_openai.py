@@ -1,4 +1,4 @@
-"""OpenAI's API, or a server that speaks it: a client for each event loop, retries, deadlines, errors without the key."""
+"""OpenAI's API, or a server that speaks it: a client for each event loop, retries, deadlines, no key in errors."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import json
 import random
 import threading
 import time
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -33,6 +34,9 @@ LONGEST_PAUSE_SECONDS = 10.0
 
 CLOSE_SECONDS = 5.0
 """How long `close` waits for the loop of another thread; one that hangs closes its client when it goes on."""
+
+DROPPED_SECONDS = 0.5
+"""A client that was dropped and not closed is closed after so long: not sooner, so that a loop that ends does it."""
 
 ANSWER_SECONDS = 120.0
 """A chat model writes a hundred tokens a second and a summary has a few hundred; the rest is for queues and retries."""
@@ -88,9 +92,8 @@ class OpenAIAccess:
             raise ConfigurationError(f"{part} needs the name of a model, not {_validation.shown(model)}.")
         self._model = model
         self._lock = threading.Lock()
-        # With each client what keeps it open; when that is dropped, its loop ends it and thereby the client.
-        self._clients: dict[asyncio.AbstractEventLoop, asyncio.Task[AsyncOpenAI]] = {}
-        self._lifetimes: dict[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = {}
+        self._openings: dict[asyncio.AbstractEventLoop, asyncio.Task[_Open]] = {}
+        weakref.finalize(self, _let_go, self._openings).atexit = False
 
     async def ask(
         self, call: Callable[[AsyncOpenAI], Awaitable[Any]], read: Callable[[bytes], Answer], seconds: float
@@ -118,13 +121,10 @@ class OpenAIAccess:
     async def close(self) -> None:
         """Close every client, whatever loop it belongs to; a later question opens one again."""
         with self._lock:
-            lifetimes, self._lifetimes, self._clients = self._lifetimes, {}, {}
-        for loop, lifetime in lifetimes.items():
-            if loop is asyncio.get_running_loop():
-                await lifetime.aclose()
-            elif loop.is_running():
-                await _end_elsewhere(lifetime, loop)
-            # The client of a loop that stands still is closed when the loop runs again, or ends.
+            opened = [opening.result() for opening in self._openings.values() if _has_opened(opening)]
+            self._openings.clear()
+        for one in opened:
+            await one.end_from(asyncio.get_running_loop())
 
     async def _attempt(
         self, call: Callable[[AsyncOpenAI], Awaitable[Any]], read: Callable[[bytes], Answer], seconds: float
@@ -187,22 +187,12 @@ class OpenAIAccess:
         """The running loop's client."""
         loop = asyncio.get_running_loop()
         with self._lock:
-            for ended in [known for known in self._clients if known.is_closed()]:
-                del self._clients[ended]
-                self._lifetimes.pop(ended, None)
-            if loop not in self._clients or _has_failed(self._clients[loop]):
-                self._clients[loop] = loop.create_task(self._opened(loop))
-            opening = self._clients[loop]
-        return await asyncio.shield(opening)
-
-    async def _opened(self, loop: asyncio.AbstractEventLoop) -> AsyncOpenAI:
-        client = await asyncio.to_thread(_new_client, self._key, self._url)
-        lifetime = _lifetime(client)
-        await anext(lifetime)  # from here on the loop ends it when it ends itself
-        with self._lock:
-            if self._clients.get(loop) is asyncio.current_task():
-                self._lifetimes[loop] = lifetime
-        return client
+            for ended in [known for known in self._openings if known.is_closed()]:
+                del self._openings[ended]
+            opening = self._openings.get(loop)
+            if opening is None or (opening.done() and not _has_opened(opening)):
+                opening = self._openings[loop] = loop.create_task(_opened(self._key, self._url))
+        return (await asyncio.shield(opening)).client
 
 
 class ChatModel:
@@ -320,32 +310,69 @@ def _new_client(key: SecretStr, url: str) -> AsyncOpenAI:
     return client
 
 
-async def _lifetime(client: AsyncOpenAI) -> AsyncGenerator[None, None]:
-    """Lasts at most as long as its loop, which closes its generators when it ends; then the client is closed."""
-    try:
-        yield
-    finally:
-        await client.close()
+async def _opened(key: SecretStr, url: str) -> _Open:
+    opened = _Open(await asyncio.to_thread(_new_client, key, url), asyncio.get_running_loop())
+    await anext(opened.lifetime)  # from here on the loop ends it when it ends itself
+    return opened
 
 
-async def _end_elsewhere(lifetime: AsyncGenerator[None, None], loop: asyncio.AbstractEventLoop) -> None:
-    """End ``lifetime`` on its own loop, which runs in another thread, or ends at this moment."""
+class _Open:
+    """A client that stays open until it is ended, at the latest by its loop, which closes its generators at its end."""
 
-    async def end() -> None:
-        with suppress(RuntimeError):  # the loop is about to do the same
-            await lifetime.aclose()
+    held: ClassVar[set[_Open]] = set()
+    """All of them: a generator that nobody has is closed too, but no loop waits until it is."""
 
-    ending = end()
-    try:
-        ended = asyncio.run_coroutine_threadsafe(ending, loop)
-    except RuntimeError:
-        ending.close()
-        return
-    await asyncio.wait([asyncio.wrap_future(ended)], timeout=CLOSE_SECONDS)
+    def __init__(self, client: AsyncOpenAI, loop: asyncio.AbstractEventLoop) -> None:
+        self.client, self.loop = client, loop
+        self.lifetime = self._until_ended()
+        self.held.difference_update([other for other in tuple(self.held) if other.loop.is_closed()])
+        self.held.add(self)
+
+    async def _until_ended(self) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            self.held.discard(self)
+            await self.client.close()
+
+    async def end(self) -> None:
+        """Close the client; called on its loop."""
+        with suppress(RuntimeError):  # the loop is doing the same
+            await self.lifetime.aclose()
+
+    async def end_from(self, here: asyncio.AbstractEventLoop) -> None:
+        """Close the client on its loop, whichever runs ``here``.
+
+        That of a loop that stands still is closed when the loop runs again, or ends.
+        """
+        if self.loop is here:
+            await self.end()
+        elif self.loop.is_running():
+            ending = self.end()
+            try:
+                ended = asyncio.run_coroutine_threadsafe(ending, self.loop)
+            except RuntimeError:
+                ending.close()
+                return
+            await asyncio.wait([asyncio.wrap_future(ended)], timeout=CLOSE_SECONDS)
+
+    def end_soon(self) -> None:
+        """Close the client in a moment, unless its loop ends before."""
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self.loop.call_later, DROPPED_SECONDS, self._start_ending)
+
+    def _start_ending(self) -> None:
+        self._ending = self.loop.create_task(self.end())
 
 
-def _has_failed(opening: asyncio.Task[Any]) -> bool:
-    return opening.done() and (opening.cancelled() or opening.exception() is not None)
+def _let_go(openings: dict[asyncio.AbstractEventLoop, asyncio.Task[_Open]]) -> None:
+    for opening in openings.values():
+        if _has_opened(opening):
+            opening.result().end_soon()
+
+
+def _has_opened(opening: asyncio.Task[_Open]) -> bool:
+    return opening.done() and not opening.cancelled() and opening.exception() is None
 
 
 def _pause_seconds(attempt: int, asked_for: float | None) -> float:

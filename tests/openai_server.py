@@ -123,7 +123,7 @@ class OpenAIServer:
                 with outside._lock:
                     outside.open_connections -= 1
 
-            def do_POST(self) -> None:  # noqa: N802 - the name is http.server's
+            def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 request = Request(self.path, body, headers, id(self), time.monotonic())
