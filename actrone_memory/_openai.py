@@ -44,6 +44,9 @@ ANSWER_SECONDS = 120.0
 LONGEST_READ = 60_000
 """Characters of a conversation for one question: even at two tokens each they fit into a window of 128,000."""
 
+READ_AT_ONCE = 100_000
+"""Bytes of an answer that are read within three milliseconds; longer ones are read beside the event loop."""
+
 LONGEST_REASON = 300
 """Characters of a server's own words in an error."""
 
@@ -132,7 +135,8 @@ class OpenAIAccess:
         try:
             async with asyncio.timeout(seconds):
                 response = await call(await self._client())
-            return read(response.http_response.content)
+            body: bytes = response.http_response.content
+            return read(body) if len(body) <= READ_AT_ONCE else await asyncio.to_thread(read, body)
         except ActroneMemoryError:
             raise
         except TimeoutError:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from actrone_memory import MemoryConfig, MemoryManager
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's client is imported: no test downloads anything
+if llama_index := find_spec("llama_index"):  # it ships two of tiktoken's vocabularies
+    folder = Path(next(iter(llama_index.submodule_search_locations or []))) / "core" / "_static" / "tiktoken_cache"
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
 
 
 @pytest.fixture(autouse=True)
