@@ -18,6 +18,9 @@ MAX_DEPTH = 90
 MAX_BYTES = 11 * 1024 * 1024
 """The engine stores 16 MiB; a plain text of a million characters may stand beside the message."""
 
+MAX_REPEATS = 50_000
+"""How many containers within one that was seen may be seen again: there is no end to the ways through a dense graph."""
+
 MAX_INTEGER_BITS = 4_096
 MAX_REPR_CHARACTERS = 2_000
 SHORTER = (1_000_000, 100_000, 10_000, 1_000, 100)
@@ -30,6 +33,9 @@ class JsonForm:
     def __init__(self, longest: int | None = None) -> None:
         self.changed: list[str] = []
         self._longest = longest
+        self._around: dict[int, bool] = {}  # the containers around a value, and whether they were seen before
+        self._seen: dict[int, object] = {}
+        self._repeats = 0
 
     def convert(self, value: object, path: str = "", depth: int = 0) -> JsonValue:
         """``value`` in pydantic's JSON form; bytes of a content block as base64, what has no JSON form as a text."""
@@ -39,8 +45,18 @@ class JsonForm:
             return self._text(value, path)
         if isinstance(value, int | float):
             return self._number(value, path)
-        if depth > MAX_DEPTH:
-            return self._marked(value, path)
+        again = id(value) in self._seen
+        repeated = again and any(self._around.values())
+        self._repeats += repeated
+        if depth > MAX_DEPTH or id(value) in self._around or (repeated and self._repeats > MAX_REPEATS):
+            return self._left_out(value, path)
+        self._seen[id(value)] = value  # kept, so that no other value gets its id
+        self._around[id(value)] = again
+        converted = self._within(value, path, depth)
+        del self._around[id(value)]
+        return converted
+
+    def _within(self, value: object, path: str, depth: int) -> JsonValue:
         if isinstance(value, Mapping):
             return self._mapping(value, path, depth)
         if isinstance(value, list | tuple):
@@ -96,6 +112,11 @@ class JsonForm:
         known = plain is None or isinstance(plain, str | int | float | list | dict)
         return self.convert(plain, path, depth + 1) if known else self._marked(value, path)
 
+    def _left_out(self, value: object, path: str) -> str:
+        # Without its repr, which may go the same ways.
+        self.changed.append(path)
+        return f"<no JSON: {type(value).__name__}, nested without end>"
+
     def _marked(self, value: object, path: str) -> str:
         self.changed.append(path)
         try:
@@ -112,8 +133,7 @@ def json_form(value: object, *, path: str = "") -> tuple[JsonValue, list[str]]:
         converted = form.convert(value, path)
         if _size(converted) <= MAX_BYTES:
             return converted, form.changed
-    form = JsonForm()
-    return form.convert(f"{value!r:.1000}", path), [path]
+    return f"<no JSON: {type(value).__name__}, too large>", [path]
 
 
 def _size(converted: JsonValue) -> int:

@@ -204,7 +204,7 @@ def _exact(message: BaseMessage) -> JsonValue:
         logger.warning(
             "A %s holds what JSON cannot say: %s. It is stored as text there.",
             type(message).__name__,
-            ", ".join(list(dict.fromkeys(changed))[:5]),
+            ", ".join(f"{path:.80}" for path in list(dict.fromkeys(changed))[:5]),
         )
     return {"type": _TYPES[kind], "data": exact}
 

@@ -13,6 +13,7 @@ PLACEHOLDER = {"actrone_memory": "placeholder"}
 """In the ``response_metadata`` of a result that never came; such a message is never stored."""
 
 NO_RESULT = "[no result: the tool call was interrupted]"
+INVALID_CALL = "[no result: the arguments of the tool call are not valid]"
 
 
 class Said(NamedTuple):
@@ -28,10 +29,11 @@ def is_placeholder(message: BaseMessage) -> bool:
     return isinstance(message, ToolMessage) and message.response_metadata == PLACEHOLDER
 
 
-def repaired(said: Sequence[Said]) -> list[BaseMessage]:
+def repaired(said: Sequence[Said], *, invalid_too: bool = False) -> list[BaseMessage]:
     """The messages in order, results directly behind the message that called.
 
-    A call without a result gets a marked placeholder; a result without a call gets the call before it.
+    A call without a result gets a marked placeholder; a result without a call gets the call before it. Invalid calls,
+    which no tool is called with, get a placeholder only with ``invalid_too``: providers are sent them like others.
     """
     owners, dangling = _owners([item.message for item in said])
     results: dict[int, list[BaseMessage]] = {}
@@ -45,7 +47,9 @@ def repaired(said: Sequence[Said]) -> list[BaseMessage]:
             messages.append(_rebuilt_call(item, item.message))
         messages.append(item.message)
         messages += results.get(position, [])
-        messages += [_placeholder(item, call_id) for call_id in dangling.get(position, [])]
+        valid = set(_call_ids(item.message))
+        missing = [call_id for call_id in dangling.get(position, []) if invalid_too or call_id in valid]
+        messages += [_placeholder(item, call_id) for call_id in missing]
     return messages
 
 
@@ -59,7 +63,7 @@ def _owners(messages: Sequence[BaseMessage]) -> tuple[dict[int, int], dict[int, 
     waiting: dict[str, list[int]] = {}
     early: list[tuple[int, str]] = []
     for position, message in enumerate(messages):
-        for call_id in _call_ids(message):
+        for call_id in _call_ids(message) + _invalid_ids(message):
             waiting.setdefault(call_id, []).append(position)
         if isinstance(message, ToolMessage):
             callers = waiting.get(message.tool_call_id)
@@ -81,6 +85,12 @@ def _call_ids(message: BaseMessage) -> list[str]:
     return [call["id"] for call in calls if call["id"] is not None]
 
 
+def _invalid_ids(message: BaseMessage) -> list[str]:
+    calls = message.invalid_tool_calls if isinstance(message, AIMessage) else []
+    valid = _call_ids(message)
+    return [id_ for call in calls if (id_ := call.get("id")) is not None and id_ not in valid]
+
+
 def _by_caller(waiting: Mapping[str, Sequence[int]]) -> dict[int, list[str]]:
     dangling: dict[int, list[str]] = {}
     for call_id, callers in waiting.items():
@@ -91,11 +101,11 @@ def _by_caller(waiting: Mapping[str, Sequence[int]]) -> dict[int, list[str]]:
 
 def _placeholder(item: Said, call_id: str) -> ToolMessage:
     assert isinstance(item.message, AIMessage)
-    name = next((call["name"] for call in item.message.tool_calls if call["id"] == call_id), None)
+    calls = [*item.message.tool_calls, *item.message.invalid_tool_calls]
     return ToolMessage(
-        content=NO_RESULT,
+        content=NO_RESULT if call_id in _call_ids(item.message) else INVALID_CALL,
         tool_call_id=call_id,
-        name=name,
+        name=next((call.get("name") for call in calls if call.get("id") == call_id), None),
         status="error",
         id=f"{item.record_id}:no-result:{call_id}",
         response_metadata=dict(PLACEHOLDER),

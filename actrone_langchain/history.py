@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 
 from langchain_core.chat_history import BaseChatMessageHistory
@@ -102,10 +102,10 @@ class ActroneChatMessageHistory(BaseChatMessageHistory):
             for count in self._failures:
                 count.add_one()
             logger.error(
-                "Agent %r, session %r: %d messages were not stored: %s",
+                "Agent %r, session %r: %s were not stored: %s",
                 self._agent_id,
                 self._session_id,
-                len(messages),
+                f"{len(messages)} messages" if isinstance(messages, Sized) else "messages",
                 error,
             )
             raise
@@ -199,7 +199,9 @@ class _HistoryOfOneCall(ActroneChatMessageHistory):
         yield from super()._clearing()
 
 
-def _checked(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
+def _checked(messages: object) -> list[BaseMessage]:
+    if isinstance(messages, BaseMessage) or not isinstance(messages, Iterable):
+        raise ValidationError("messages", f"must be a list of messages, not {type(messages).__name__}")
     checked = list(messages)
     for position, message in enumerate(checked):
         if not isinstance(message, BaseMessage):

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 try:
     from langchain.agents.middleware import AgentMiddleware
@@ -14,14 +15,14 @@ except ImportError as error:
     raise ImportError(
         "ActroneMemoryMiddleware needs langchain 1.0 or newer: pip install 'actrone-memory[langchain-agents]'"
     ) from error
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, SystemMessage
 
 from actrone_langchain import _arguments
 from actrone_langchain._memory import Memory, Steps
-from actrone_langchain._messages import messages_of, record_id, record_ids, records_of, text_of
+from actrone_langchain._messages import clean, messages_of, record_id, record_ids, records_of, text_of
 from actrone_langchain._repair import Said, repaired
 from actrone_langchain.retriever import DEFAULT_TOKEN_BUDGET
-from actrone_memory import ConfigurationError, MemoryManager, RetrievedContext, SyncMemoryManager, Turn
+from actrone_memory import ConfigurationError, MemoryEntry, MemoryManager, RetrievedContext, SyncMemoryManager, Turn
 
 IdOrCallable = str | Callable[[Any], str]
 """An id, or what tells it from the runtime of a run: ``lambda runtime: runtime.context.user_id``."""
@@ -48,9 +49,10 @@ class ActroneMemoryMiddleware(AgentMiddleware):
     """Gives an agent memory.
 
     Before a model call it recalls what matters for the newest user message, once for each, within ``token_budget``: the
-    text goes to the system message of the request, the session's earlier turns before the request's messages unless a
-    checkpointer brought them. The agent's state is not changed. What is new in the state is stored before each model
-    call, before each tool call and when the agent ends, each message once, by its id.
+    text goes to the system message of the request, the session's earlier turns before the request's messages. Where a
+    checkpointer brought such turns, those it did not bring are recalled like turns of earlier sessions. The agent's
+    state is not changed. What is new in the state is stored before each model call, before each tool call and when the
+    agent ends, each message once, by its id.
 
     ``agent_id`` and ``session_id`` are ids, or callables that tell them from the runtime. Without ``session_id`` it is
     the run's ``thread_id``. What other middlewares do to messages before the model is called (redact, summarise) is
@@ -72,6 +74,7 @@ class ActroneMemoryMiddleware(AgentMiddleware):
         if session_id is not None and not callable(session_id):
             _arguments.identifier(session_id, "session_id")
         self._token_budget = _arguments.token_budget(token_budget)
+        self._no_session = f"no session {uuid4()}"
         self._recalled = _Latest()
 
     def before_model(self, state: Any, runtime: Any) -> None:
@@ -142,9 +145,11 @@ class ActroneMemoryMiddleware(AgentMiddleware):
         recalled = self._recalled.get(occasion)
         if recalled is None:
             turns = yield lambda memory: memory.get_recent_turns(*session)
-            query = text_of(messages[_newest_user_message(messages)]) if messages else ""
-            context = yield lambda memory: _retrieve(memory, session, query, self._token_budget)
-            recalled = _beside(messages, turns, context, session)
+            # The recent turns of a session that the state carries are in the state, or to be recalled like any others.
+            recent = session._replace(session_id=self._no_session) if _carries(messages, turns) else session
+            query = clean(text_of(messages[_newest_user_message(messages)])) if messages else ""
+            context = yield lambda memory: _retrieve(memory, recent, query, self._token_budget)
+            recalled = _beside(messages, context, session)
             self._recalled.keep(occasion, recalled)
         return recalled
 
@@ -156,28 +161,34 @@ def _retrieve(memory: Any, session: Session, query: str, token_budget: int) -> A
     return memory.retrieve_context(*session, "-", token_budget, content_types=[])
 
 
-def _beside(
-    messages: Sequence[BaseMessage], turns: Sequence[Turn], context: RetrievedContext, session: Session
-) -> Recalled:
+def _carries(messages: Sequence[BaseMessage], turns: Sequence[Turn]) -> bool:
+    """Whether the messages of a run, those before its question, are the session's own, or sum it up."""
+    before = {record_id(message) for message in messages[: _newest_user_message(messages)]}
+    return not before.isdisjoint(record_ids(turns)) or any(map(_is_summary, messages))
+
+
+def _beside(messages: Sequence[BaseMessage], context: RetrievedContext, session: Session) -> Recalled:
     """What the context adds to the messages of a run, none of which is told twice."""
     here = {record_id(message) for message in messages}
-    before = {record_id(message) for message in messages[: _newest_user_message(messages)]}
-    carried = not before.isdisjoint(record_ids(turns)) or any(map(_is_summary, messages))
-    earlier = [] if carried else [turn for turn in context.recent_turns if here.isdisjoint(record_ids([turn]))]
-    news = [
-        entry
-        for entry in context.recalled_turns
-        if entry.session_id != session.session_id or here.isdisjoint(entry.source_turn_ids)
-    ]
+
+    def is_news(entry: MemoryEntry) -> bool:
+        told = entry.session_id == session.session_id and here.issuperset(entry.source_turn_ids)
+        return not told or entry.content_type not in ("turn", "summary")
+
+    news = {
+        "episodic_memories": [entry for entry in context.episodic_memories if is_news(entry)],
+        "recalled_turns": [entry for entry in context.recalled_turns if is_news(entry)],
+    }
+    earlier = messages_of(turn for turn in context.recent_turns if here.isdisjoint(record_ids([turn])))
     return Recalled(
-        context.model_copy(update={"recalled_turns": news}).render(turns=False),
-        messages_of(turn for turn in earlier if turn.id not in here),
+        context.model_copy(update=news).render(turns=False),
+        [message for message in earlier if not isinstance(message, RemoveMessage)],  # no provider takes one
     )
 
 
 def _with(request: Any, recalled: Recalled) -> Any:
     """The request with what was recalled, its messages such that a provider takes them."""
-    messages = repaired([Said(m, m.id or "") for m in [*recalled.earlier, *request.messages]])
+    messages = repaired([Said(m, m.id or "") for m in [*recalled.earlier, *request.messages]], invalid_too=True)
     if not recalled.text:
         return request.override(messages=messages)
     if not hasattr(request, "system_message"):  # langchain 1.0

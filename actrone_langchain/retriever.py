@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
 from uuid import uuid4
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -39,7 +38,6 @@ class ActroneRetriever(BaseRetriever):
     k: int | None = None
     content_types: list[str] | None = None
 
-    _memory: Memory = PrivateAttr()
     _no_session: str = PrivateAttr(default_factory=lambda: f"no session {uuid4()}")
 
     @field_validator("memory", mode="before")
@@ -67,10 +65,6 @@ class ActroneRetriever(BaseRetriever):
     def _check_k(cls, value: object) -> int | None:
         return None if value is None else _arguments.positive_integer(value, "k")
 
-    def model_post_init(self, context: Any, /) -> None:
-        super().model_post_init(context)
-        self._memory = Memory(self.memory)
-
     def _get_relevant_documents(
         self,
         query: str,
@@ -78,7 +72,7 @@ class ActroneRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain passes it
         k: int | None = None,
     ) -> list[Document]:
-        return self._memory.run(self._recalling(query, k))
+        return Memory(self.memory).run(self._recalling(query, k))
 
     async def _aget_relevant_documents(
         self,
@@ -87,7 +81,7 @@ class ActroneRetriever(BaseRetriever):
         run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain passes it
         k: int | None = None,
     ) -> list[Document]:
-        return await self._memory.arun(self._recalling(query, k))
+        return await Memory(self.memory).arun(self._recalling(query, k))
 
     def _recalling(self, query: str, k: int | None) -> Steps[list[Document]]:
         most = self.k if k is None else _arguments.positive_integer(k, "k")
@@ -139,12 +133,13 @@ def _document(entry: MemoryEntry) -> Document:
 
 def _entry(document: Document) -> MemoryEntry:
     """The document as a memory; one of another retriever too."""
-    told = document.metadata
-    timestamp = told.get("timestamp")
-    return MemoryEntry(
-        agent_id="",
-        session_id="",
-        content=document.page_content,
-        content_type="turn" if told.get("kind") == "turn" else "fact",
-        timestamp=datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else datetime.now(UTC),
-    )
+    said_at = _time(document.metadata.get("timestamp")) if document.metadata.get("kind") == "turn" else None
+    entry = MemoryEntry(agent_id="", session_id="", content=document.page_content, content_type="fact")
+    return entry if said_at is None else entry.model_copy(update={"content_type": "turn", "timestamp": said_at})
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actrone_memory._background import Background, Work
-from actrone_memory._capabilities import ColdTier, HotTier
+from actrone_memory._cold_tier import ColdTier
 from actrone_memory._embedding import embed_all
+from actrone_memory._hot_tier import HotTier
 from actrone_memory._ids import archived_turn_id, summary_id
 from actrone_memory._turns import ARCHIVED_TOOL_CHARACTERS, is_answered, turn_text
 from actrone_memory.config import MemoryConfig

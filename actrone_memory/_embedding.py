@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from actrone_memory._similarity import as_vector
 from actrone_memory.errors import ActroneMemoryError, EmbeddingError, ValidationError
 from actrone_memory.protocols import Embedder
 
+T = TypeVar("T")
+
+ENTRIES_PER_BATCH = 128
+"""Entries read, embedded or written in one step."""
+
 LONGEST_EMBEDDED = 8_000
 """Characters of a text that are embedded, half from each end: about what common models read before they truncate."""
+
+
+def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """``items`` in pieces of at most `ENTRIES_PER_BATCH`."""
+    return (items[start : start + ENTRIES_PER_BATCH] for start in range(0, len(items), ENTRIES_PER_BATCH))
 
 
 def shorten(text: str) -> str:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import NamedTuple, TypeVar
 
-from actrone_memory._capabilities import stored_identity
+from actrone_memory._cold_tier import stored_identity
 from actrone_memory._model_embedder import model_folder
 from actrone_memory.config import MINILM
 from actrone_memory.embedders.hashing import HashingEmbedder

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from actrone_memory import _validation
-from actrone_memory._capabilities import ColdTier
+from actrone_memory._cold_tier import ColdTier
 from actrone_memory._embedding import embed_all, shorten
 from actrone_memory._ids import memory_id
 from actrone_memory._statements import UPDATED_TYPES, stated_text

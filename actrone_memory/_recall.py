@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Coroutine
 from typing import NamedTuple, get_args
 
 from actrone_memory import _budget
-from actrone_memory._capabilities import ColdTier, HotTier
+from actrone_memory._cold_tier import ColdTier
 from actrone_memory._embedding import embed_one, shorten
+from actrone_memory._hot_tier import HotTier
 from actrone_memory._ids import archived_turn_id
 from actrone_memory._ranking import DEFAULT_THRESHOLD
 from actrone_memory.config import MemoryConfig

@@ -16,13 +16,15 @@ from pydantic import JsonValue
 from actrone_memory import _factory, _validation
 from actrone_memory._archive import Archive
 from actrone_memory._background import Work
-from actrone_memory._capabilities import ColdTier, HotTier
+from actrone_memory._cold_tier import ColdTier
 from actrone_memory._embedding import embed_one
+from actrone_memory._hot_tier import HotTier
 from actrone_memory._ids import memory_id
 from actrone_memory._memories import MemoryWriter, extracted_facts, fact_entry
 from actrone_memory._recall import MEMORY_TYPES, Recall
+from actrone_memory._reindex import reindexed
 from actrone_memory._statements import stated_text
-from actrone_memory._transfer import Imported, Transfer, reindexed
+from actrone_memory._transfer import Imported, Transfer
 from actrone_memory._turns import turn_text
 from actrone_memory._turnstile import Turnstile
 from actrone_memory.config import MemoryConfig

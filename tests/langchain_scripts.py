@@ -54,16 +54,26 @@ class StreamingModel(ScriptedModel):
 
 
 def assert_valid(messages: Sequence[BaseMessage]) -> None:
-    """What providers ask for: results of all calls directly behind the message that called, no result without one."""
+    """What providers ask for: results of all calls directly behind the message that called, no result without one.
+
+    An invalid call may have a result too.
+    """
     waiting: list[str | None] = []
+    invalid: list[str | None] = []
     for message in messages:
         if isinstance(message, ToolMessage):
-            assert message.tool_call_id in waiting, f"a result without its call: {message}"
-            waiting.remove(message.tool_call_id)
+            assert message.tool_call_id in [*waiting, *invalid], f"a result without its call: {message}"
+            (waiting if message.tool_call_id in waiting else invalid).remove(message.tool_call_id)
             continue
         assert not waiting, f"no result for the calls {waiting} before {message}"
         waiting = [call["id"] for call in message.tool_calls] if isinstance(message, AIMessage) else []
+        invalid = [call["id"] for call in message.invalid_tool_calls] if isinstance(message, AIMessage) else []
     assert not waiting, f"no result for the calls {waiting}"
+
+
+def invalid_call(id_: str) -> AIMessage:
+    """An AI message with a call whose arguments are broken off."""
+    return AIMessage(content="", invalid_tool_calls=[{"name": "look_up", "args": "{q:", "id": id_, "error": "no JSON"}])
 
 
 def calls(*ids: str, name: str = "look_up", content: str = "", **args: Any) -> AIMessage:

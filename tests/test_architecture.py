@@ -43,26 +43,32 @@ PURE = {
 TEXT = {"context", "extraction", "summarising"}
 INDEX = {"_index"}
 MODEL = {"_model_embedder"}
-FILE = {"_sqlite_file"}
 REMOTE = {"_openai"}
 PARTS = {"embedders", "stores"}
 MACHINERY = {
     "_archive",
     "_background",
     "_capabilities",
+    "_cold_tier",
     "_embedding",
+    "_export_lines",
+    "_export_reader",
     "_factory",
+    "_hot_tier",
     "_local_chain",
     "_memories",
     "_recall",
+    "_reindex",
+    "_stand_ins",
     "_transfer",
     "_turnstile",
 }
+FILE = f"{ENGINE}.stores.sqlite.file"
 LAYERS: list[set[str]] = [
     BOTTOM,
     SEAMS,
     PURE,
-    TEXT | INDEX | MODEL | FILE | REMOTE,
+    TEXT | INDEX | MODEL | REMOTE,
     PARTS,
     MACHINERY,
     {"manager"},
@@ -141,6 +147,11 @@ def room(module: str) -> str:
     return module.removeprefix(ENGINE).lstrip(".").split(".")[0] or "__init__"
 
 
+def part(module: str) -> str:
+    """``stores.sqlite`` for all of actrone_memory.stores.sqlite: one store or embedder, of one file or of several."""
+    return ".".join(module.split(".")[1:3])
+
+
 def layer(module: str) -> int:
     """Height of the module's room."""
     return next(height for height, rooms in enumerate(LAYERS) if room(module) in rooms)
@@ -192,14 +203,22 @@ def test_the_index_imports_only_pure_modules_and_what_is_below(module: str) -> N
     assert {room(target) for target in own_imports(module)} <= PURE | SEAMS | BOTTOM
 
 
-@pytest.mark.parametrize("module", engine_modules(FILE))
-def test_the_file_knows_no_store_and_no_index(module: str) -> None:
-    assert {room(target) for target in own_imports(module)} <= BOTTOM
-
-
 @pytest.mark.parametrize("module", engine_modules(PARTS))
 def test_a_store_or_embedder_sees_neither_the_manager_nor_another_part(module: str) -> None:
-    assert {room(target) for target in own_imports(module)} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | FILE | REMOTE
+    others = {target for target in own_imports(module) if part(target) != part(module)}
+    assert {room(target) for target in others} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | REMOTE
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.startswith(FILE)])
+def test_the_file_knows_no_store_and_no_index(module: str) -> None:
+    assert {room(target) for target in own_imports(module) if not target.startswith(FILE)} <= BOTTOM
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if part(module) == "stores.sqlite"])
+def test_the_file_is_used_through_its_front(module: str) -> None:
+    assert (
+        module.startswith(FILE) or {target for target in own_imports(module) if target.startswith(f"{FILE}.")} == set()
+    )
 
 
 def test_the_manager_is_imported_by_the_sync_manager_and_the_package_alone() -> None:

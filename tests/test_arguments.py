@@ -261,6 +261,7 @@ CALLS: Mapping[str, Mapping[str, Argument]] = {
     "get_recent_turns": {"agent_id": AGENT, "session_id": SESSION, "n": N},
     "get_session_metadata": {"agent_id": AGENT, "session_id": SESSION},
     "list_sessions": {"agent_id": AGENT},
+    "list_agents": {},
     "clear_session": {"agent_id": AGENT, "session_id": SESSION},
     "inject_memory": {
         "agent_id": AGENT,
@@ -591,6 +592,7 @@ STORE_CALLS: Mapping[str, Mapping[str, Argument]] = {
     "turn_count": {"agent_id": AGENT, "session_id": SESSION},
     "clear_session": {"agent_id": AGENT, "session_id": SESSION},
     "get_session_metadata": {"agent_id": AGENT, "session_id": SESSION},
+    "list_agents": {},
     "list_sessions": {"agent_id": AGENT},
     "try_acquire_summary_lock": {
         "agent_id": AGENT,

@@ -266,11 +266,11 @@ def sound_part_of(broken: type) -> type:
 @pytest.mark.parametrize(
     ("suite", "lacking"),
     [
-        (l1_suite(PlainL1), "PlainL1 has no (TurnBatches|SessionListing|ArchiveLog|SessionTransfer)"),
+        (l1_suite(PlainL1), "PlainL1 has no (TurnBatches|SessionListing|AgentListing|ArchiveLog|SessionTransfer)"),
         (
             l2_suite(PlainL2),
-            "PlainL2 has no (BatchWrites|EntryAccess|MemoryListing|SessionTurns|EmbedderBinding|PagedSearch"
-            "|EntryTransfer|Reindexing)"
+            "PlainL2 has no (BatchWrites|EntryAccess|MemoryListing|AgentListing|SessionTurns|EmbedderBinding"
+            "|PagedSearch|EntryTransfer|Reindexing)"
             "|the store ignores query_text",
         ),
     ],

@@ -206,6 +206,16 @@ async def test_what_is_no_message_is_refused_and_any_iterable_of_messages_is_tak
     assert told(chat.messages) == [("human", "x")]
 
 
+@pytest.mark.parametrize("messages", [None, 7, HumanMessage(content="x")], ids=["none", "number", "message"])
+async def test_what_is_no_list_of_messages_is_refused(memory: MemoryManager, messages: Any) -> None:
+    chat = ActroneChatMessageHistory(memory, "a", "s")
+    with pytest.raises(ValidationError, match="messages: must be a list of messages"):
+        await chat.aadd_messages(messages)
+    with pytest.raises(ValidationError, match="messages: must be a list of messages"):
+        chat.add_messages(messages)
+    assert (chat.failed_writes, chat.messages) == (2, [])
+
+
 class Failing(InMemoryStore):
     broken = False
 
@@ -224,7 +234,9 @@ async def test_a_write_that_fails_is_raised_logged_and_counted(caplog: pytest.Lo
         await chat.aadd_messages([HumanMessage(content="a"), AIMessage(content="b")])
     with pytest.raises(StoreConnectionError):
         chat.add_user_message("c")
-    assert chat.failed_writes == 2
+    with pytest.raises(StoreConnectionError):
+        await chat.aadd_messages(message for message in [HumanMessage(content="d")])  # type: ignore[arg-type]
+    assert chat.failed_writes == len(caplog.records) == 3
     first = next(record for record in caplog.records if record.name == "actrone_langchain")
     assert first.levelno == logging.ERROR
     assert "agent-7" in first.message

@@ -7,6 +7,7 @@ import logging
 import math
 import string
 import uuid
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,7 +34,7 @@ from langchain_core.messages import (
     ToolMessageChunk,
     messages_from_dict,
 )
-from langchain_scripts import OLD_CORE, assert_valid, calls
+from langchain_scripts import OLD_CORE, assert_valid, calls, invalid_call
 
 from actrone_langchain import ActroneChatMessageHistory
 from actrone_memory import MemoryConfig, MemoryManager, SyncMemoryManager, ToolResult, Turn
@@ -242,6 +243,42 @@ async def test_nested_without_end_is_marked(memory: MemoryManager) -> None:
     endless["self"] = endless
     returned = (await back(memory, ToolMessage(content="x", tool_call_id="1", artifact=endless)))[-1]
     assert "no JSON" in json.dumps(returned.artifact)
+
+
+@dataclass
+class Node:
+    name: str
+    links: list[Node] = field(default_factory=list, repr=False)
+
+
+async def test_objects_that_refer_to_each_other_are_kept_as_far_as_they_go(memory: MemoryManager) -> None:
+    parent, child = Node("parent"), Node("child")
+    parent.links, child.links = [child, child], [parent]
+    returned = (await back(memory, ToolMessage(content="x", tool_call_id="1", artifact=parent)))[-1]
+    first, second = returned.artifact["links"]
+    assert first == second
+    assert (returned.artifact["name"], first["name"]) == ("parent", "child")
+    assert "no JSON: Node" in first["links"][0]
+
+
+async def test_a_graph_with_ways_without_end_is_stored(memory: MemoryManager) -> None:
+    nodes = [Node(str(number)) for number in range(25)]
+    for node in nodes:
+        node.links = nodes
+    ladder: list[Any] = ["end"]
+    for _ in range(60):
+        ladder = [ladder, ladder]
+    message = HumanMessage(content="kept", additional_kwargs={"graph": nodes, "ladder": ladder, "fine": [1]}, id="h")
+    (returned,) = await back(memory, message)
+    assert (returned.content, returned.id, returned.additional_kwargs["fine"]) == ("kept", "h", [1])
+    assert "no JSON: list" in json.dumps(returned.additional_kwargs["ladder"])
+
+
+async def test_a_value_that_stands_in_many_places_is_kept_in_each(memory: MemoryManager) -> None:
+    shared = {"unit": "kg", "sources": []}
+    message = HumanMessage(content="x", additional_kwargs={"rows": [{"meta": shared, "none": ()}] * 10_000})
+    (returned,) = await back(memory, message)
+    assert returned.additional_kwargs["rows"] == [{"meta": shared, "none": []}] * 10_000
 
 
 class Rated(HumanMessage):
@@ -456,6 +493,12 @@ async def test_a_result_without_a_call_gets_the_call_before_it(memory: MemoryMan
     assert_valid([call, tool])
     assert [(c["name"], c["args"], c["id"]) for c in call.tool_calls] == [("orders", {"id": 4}, "lost")]
     assert tool == ToolMessage(content="gone", tool_call_id="lost")
+
+
+async def test_a_result_of_an_invalid_call_stands_behind_it_and_none_is_made_up(memory: MemoryManager) -> None:
+    answered = [invalid_call("c1"), ToolMessage(content="What do you mean?", tool_call_id="c1", status="error")]
+    conversation = [HumanMessage(content="q"), *answered, invalid_call("c2"), HumanMessage(content="again")]
+    assert await back(memory, *conversation) == conversation
 
 
 async def test_call_ids_that_are_used_again_keep_their_own_results(memory: MemoryManager) -> None:

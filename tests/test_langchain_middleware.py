@@ -17,7 +17,7 @@ from langchain.agents.middleware import HumanInTheLoopMiddleware, PIIMiddleware,
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
-from langchain_scripts import ScriptedModel, StreamingModel, assert_valid, calls, echo
+from langchain_scripts import ScriptedModel, StreamingModel, assert_valid, calls, echo, invalid_call
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
@@ -309,6 +309,21 @@ async def test_removed_messages_are_not_brought_back(memory: MemoryManager) -> N
     assert len(await stored(memory, "t")) == 8
 
 
+async def test_turns_that_the_state_does_not_hold_are_recalled(memory: MemoryManager) -> None:
+    before = agent_with(memory, ScriptedModel())
+    await before.ainvoke(asking("my locker code is 4711"), thread("t"))
+    agent = agent_with(memory, model := ScriptedModel(), checkpointer=InMemorySaver())
+    await agent.ainvoke(asking("the weather is fine"), thread("t"))
+    assert "4711" in str(model.asked[0])
+    await memory.drain()
+    await agent.ainvoke(asking("what is my locker code?"), thread("t"))
+    assert without_system(model.asked[1])[0] == "the weather is fine"
+    assert "my locker code is 4711" in system(model.asked[1])
+    await memory.drain()
+    await agent.ainvoke(asking("is the weather fine?"), thread("t"))
+    assert "the weather is fine" not in system(model.asked[2])
+
+
 async def test_what_is_redacted_before_this_middleware_is_stored_redacted(memory: MemoryManager) -> None:
     middleware = [PIIMiddleware("email", strategy="redact"), ActroneMemoryMiddleware(memory, agent_id="a")]
     agent = create_agent(ScriptedModel(), middleware=middleware)
@@ -359,6 +374,37 @@ async def test_a_message_without_text_recalls_nothing_and_brings_the_earlier_tur
     await agent.ainvoke({"messages": [HumanMessage(content=[image])]}, thread("t"))
     assert system(model.asked[0]) == ""
     assert [m.content for m in model.asked[0]] == ["before", "yes", [image]]
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "x" * 1_000_001], ids=["nul", "long"])
+@pytest.mark.parametrize("sync", [True, False], ids=["plain", "async"])
+async def test_any_question_is_answered_and_stored(memory: MemoryManager, text: str, sync: bool) -> None:
+    agent = agent_with(memory, ScriptedModel(script=lambda messages: AIMessage(content="Yes.")))
+    question = {"messages": [HumanMessage(content=text)]}
+    if sync:
+        agent.invoke(question, thread("t"))
+    else:
+        await agent.ainvoke(question, thread("t"))
+    assert [message.content for message in await stored(memory, "t")] == [text, "Yes."]
+
+
+@pytest.mark.parametrize("carried", [True, False], ids=["carried", "earlier"])
+async def test_an_invalid_call_has_one_result_for_the_model(memory: MemoryManager, carried: bool) -> None:
+    model = ScriptedModel(script=[invalid_call("c1"), AIMessage(content="Sorry.")])
+    agent = agent_with(memory, model, checkpointer=InMemorySaver() if carried else None)
+    await agent.ainvoke(asking("look it up"), thread("t"))
+    await agent.ainvoke(asking("and?"), thread("t"))
+    assert [message.type for message in model.asked[-1]] == ["human", "ai", "tool", "human"]
+    assert model.asked[-1][2].tool_call_id == "c1"  # type: ignore[attr-defined]
+    assert "placeholder" not in str(await memory.get_recent_turns("a", "t"))
+
+
+async def test_a_removal_that_the_session_holds_is_not_told_to_the_model(memory: MemoryManager) -> None:
+    messages = [HumanMessage(content="one", id="h"), AIMessage(content="two"), RemoveMessage(id="h")]
+    await ActroneChatMessageHistory(memory, "a", "t").aadd_messages(messages)
+    agent = agent_with(memory, model := ScriptedModel())
+    await agent.ainvoke(asking("three"), thread("t"))
+    assert without_system(model.asked[0]) == ["one", "two", "three"]
 
 
 async def test_without_a_session_the_error_says_what_to_do(memory: MemoryManager) -> None:

@@ -91,6 +91,19 @@ def test_a_sync_manager_serves_both_ways() -> None:
         assert retriever.invoke("unit tests") == asyncio.run(retriever.ainvoke("unit tests")) != []
 
 
+def test_another_memory_given_later_is_the_one_that_is_asked() -> None:
+    with SyncMemoryManager.create() as one, SyncMemoryManager.create() as other:
+        one.inject_memory("a", "Cats are red.")
+        other.inject_memory("a", "Cats are blue.")
+        retriever = ActroneRetriever(memory=one, agent_id="a")
+        copy = retriever.model_copy(update={"memory": other})
+        retriever.memory = other
+        assert [document.page_content for document in copy.invoke("cats") + retriever.invoke("cats")] == [
+            "Cats are blue.",
+            "Cats are blue.",
+        ]
+
+
 async def test_an_argument_that_is_not_acceptable_is_refused(memory: MemoryManager) -> None:
     for field, value in (("memory", 1), ("agent_id", ""), ("session_id", "\x00"), ("k", 0), ("token_budget", "9")):
         with pytest.raises(ValidationError) as refused:
@@ -128,3 +141,10 @@ async def test_recalled_conventions_stand_in_the_prompt_of_a_chain(memory: Memor
 def test_documents_of_other_retrievers_are_rendered_too() -> None:
     assert render_documents([]) == ""
     assert "- plain\n" in render_documents([Document(page_content="plain")])
+
+
+@pytest.mark.parametrize("timestamp", ["last week", None, 7, "2026-02-30"])
+@pytest.mark.parametrize("kind", ["turn", "page"])
+def test_a_document_without_a_time_of_ours_is_rendered_without_a_day(timestamp: object, kind: str) -> None:
+    document = Document(page_content="plain", metadata={"timestamp": timestamp, "kind": kind})
+    assert render_documents([document]) == render_documents([Document(page_content="plain")])

@@ -29,11 +29,11 @@ from actrone_memory import (
     Turn,
     ValidationError,
     _lexical,
-    _sqlite_file,
 )
 from actrone_memory._lexical import document_terms
 from actrone_memory._shelf import TERMS_RECIPE
-from actrone_memory.stores import sqlite as sqlite_store
+from actrone_memory.stores.sqlite import sessions, turns, window
+from actrone_memory.stores.sqlite.file import log, shared
 
 HOUR = 3600.0
 
@@ -92,7 +92,7 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPat
         raise RuntimeError("no home")
 
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    monkeypatch.setattr(sqlite_store.Path, "home", no_home)
+    monkeypatch.setattr(Path, "home", no_home)
     with pytest.raises(ConfigurationError, match="ACTRONE_SQLITE_PATH"):
         SQLiteStore()
 
@@ -241,6 +241,21 @@ asyncio.run(main())
     found = await store.search("a", [1.0, 0.0, 0.0], 0.5, 1_000)
     assert sorted(entry.content for entry in found) == sorted(texts)
     await store.close()
+
+
+def test_processes_that_open_and_close_the_file_do_not_shut_each_other_out(path: Path) -> None:
+    program = """
+async def once(text):
+    store = SQLiteStore(path, 1_000)
+    await store.append_turn("a", "s", Turn(session_id="s", user_message=text, assistant_message=""))
+    count = await store.turn_count("a", "s")
+    await store.close()
+    return count
+
+print([asyncio.run(once(f"{arguments[0]}:{i}")) for i in range(20)][-1])
+"""
+    counts = [int(finished(process)) for process in [start(program, path, number) for number in range(4)]]
+    assert max(counts) == 80
 
 
 async def test_a_reader_sees_on_its_next_call_what_another_process_did(path: Path) -> None:
@@ -412,7 +427,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(sqlite_store, "time", found)
+    for module in (sessions, turns, window):
+        monkeypatch.setattr(module, "time", found)
     return found
 
 
@@ -534,8 +550,8 @@ async def test_a_store_that_was_closed_opens_again(path: Path) -> None:
 
 @pytest.fixture
 def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_sqlite_file, "WAIT_SECONDS", 0.3)
-    monkeypatch.setattr(_sqlite_file, "SHORTEST_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(shared, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(shared, "SHORTEST_WAIT_SECONDS", 0.1)
 
 
 def lock(path: Path) -> sqlite3.Connection:
@@ -603,7 +619,7 @@ async def test_a_search_that_has_nothing_to_read_waits_for_no_thread(
 
 
 async def test_the_log_beside_the_file_does_not_grow_for_ever(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_sqlite_file, "LARGEST_WAL_BYTES", 200_000)
+    monkeypatch.setattr(log, "LARGEST_WAL_BYTES", 200_000)
     store = SQLiteStore(path)
     for i in range(120):
         await store.append_turn("a", "s", record(f"{i} " + "x" * 20_000))

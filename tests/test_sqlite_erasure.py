@@ -127,8 +127,8 @@ async def test_a_deleted_memory_and_a_cleared_session_leave_no_byte(path: Path) 
 async def test_a_reader_of_another_program_delays_the_last_bytes(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("actrone_memory._sqlite_file.WAIT_SECONDS", 0.2)
-    monkeypatch.setattr("actrone_memory._sqlite_file.SHORTEST_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("actrone_memory.stores.sqlite.file.shared.WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("actrone_memory.stores.sqlite.file.shared.SHORTEST_WAIT_SECONDS", 0.1)
     store = SQLiteStore(path)
     await store.upsert(MemoryEntry(agent_id="a", session_id="s", content=MARK, content_type="fact", embedding=[1.0]))
     reader = sqlite3.connect(path, isolation_level=None)

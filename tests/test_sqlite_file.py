@@ -81,16 +81,16 @@ async def test_a_relative_path_and_one_with_odd_characters_stay_where_they_are(
 async def test_a_creation_that_was_cut_off_is_begun_anew(path: Path) -> None:
     cut_off = start(
         """
-from actrone_memory import _sqlite_file
+from actrone_memory.stores.sqlite.file.opening import Opening
 store = SQLiteStore(path)
-making = _sqlite_file.SQLiteFile._fill
+making = Opening._fill
 
 def die(self, connection):
     making(self, connection)
     connection.execute("PRAGMA cache_spill=ON")
     os._exit(9)
 
-_sqlite_file.SQLiteFile._fill = die
+Opening._fill = die
 asyncio.run(store.turn_count("a", "s"))
 """,
         path,
@@ -328,7 +328,7 @@ async def test_a_file_that_may_not_be_written_is_explained(public_folder: Path) 
 
 async def test_damage_met_later_is_explained(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changed(path, lambda content: content.__setitem__(slice(8192, len(content)), bytes(len(content) - 8192)))
-    monkeypatch.setattr("actrone_memory._sqlite_file.LARGEST_CHECKED_BYTES", 0)
+    monkeypatch.setattr("actrone_memory.stores.sqlite.file.opening.LARGEST_CHECKED_BYTES", 0)
     store = SQLiteStore(path)
     with pytest.raises(StoreConnectionError, match="damaged"):
         await store.append_turn("a", "s", record("x"))

@@ -1,1 +1,1 @@
-"""Stores, one file each. A store that needs an extra imports it in its own file and nowhere else."""
+"""Stores, one file or folder each. A store that needs an extra imports it there and nowhere else."""

@@ -1,0 +1,42 @@
+"""All memories embedded anew, in pieces that an interruption leaves in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from actrone_memory._cold_tier import ColdTier
+from actrone_memory._embedding import batches, embed_all
+from actrone_memory._statements import stated_text
+from actrone_memory.errors import ActroneMemoryError
+from actrone_memory.protocols import Embedder
+
+
+async def reindexed(cold: ColdTier, embedder: Embedder, progress: Callable[[int, int], None] | None) -> int:
+    """Give all entries of all agents vectors of ``embedder``; returns how many it made.
+
+    What was made before an interruption is kept. ``progress`` is told how many are done, of how many.
+    """
+    done, before = 0, None
+    while True:
+        pending = sorted(await cold.begin_reindex())
+        if pending and pending == before:
+            raise ActroneMemoryError("The store does not keep the new vectors of its memories", code="reindex")
+        before, total = pending, done + len(pending)
+        for agent_id, memory_ids in _by_agent(pending):
+            entries = await cold.get_with_embeddings(agent_id, memory_ids)
+            vectors = await embed_all(embedder, [stated_text(entry) for entry in entries]) if entries else []
+            for entry, vector in zip(entries, vectors, strict=True):
+                entry.embedding = vector
+            await cold.add_vectors(entries)
+            done += len(memory_ids)
+            if progress is not None:
+                progress(done, total)
+        if await cold.finish_reindex():
+            return done
+
+
+def _by_agent(pending: Sequence[tuple[str, str]]) -> Iterator[tuple[str, Sequence[str]]]:
+    for agent_id, pairs in groupby(pending, key=lambda pair: pair[0]):
+        for memory_ids in batches([pending_id for _, pending_id in pairs]):
+            yield agent_id, memory_ids
