@@ -45,6 +45,7 @@ from actrone_memory.protocols import (
     Summariser,
     TurnBatches,
 )
+from actrone_memory.reranking import CrossEncoderReranker
 from actrone_memory.stores.in_memory import InMemoryStore
 from actrone_memory.stores.sqlite import SQLiteStore
 from actrone_memory.summarising import OpenAISummariser
@@ -57,6 +58,7 @@ __all__ = [
     "ArchiveLog",
     "BatchWrites",
     "ConfigurationError",
+    "CrossEncoderReranker",
     "Dropped",
     "Embedder",
     "EmbedderBinding",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 
 from actrone_memory import _validation
 from actrone_memory._local_chain import aside, local_embedder
+from actrone_memory._model_embedder import HUB_NAME
 from actrone_memory.config import MemoryConfig
 from actrone_memory.embedders.hashing import HashingEmbedder
 from actrone_memory.embedders.openai import OpenAIEmbedder
@@ -14,6 +17,7 @@ from actrone_memory.embedders.static import StaticEmbedder
 from actrone_memory.errors import ConfigurationError, ValidationError
 from actrone_memory.extraction import OpenAIFactExtractor
 from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
+from actrone_memory.reranking import CrossEncoderReranker
 from actrone_memory.stores.in_memory import InMemoryStore
 from actrone_memory.stores.sqlite import SQLiteStore
 from actrone_memory.summarising import OpenAISummariser
@@ -143,15 +147,36 @@ async def close_built(parts: Iterable[object]) -> None:
             await part.close()
 
 
-def build_reranker(config: MemoryConfig) -> Reranker | None:
-    """The reranker that ``rerank_enabled`` asks for, None when it does not."""
+async def build_reranker(config: MemoryConfig) -> Reranker | ConfigurationError | None:
+    """The reranker that ``rerank_enabled`` asks for, None when it does not.
+
+    For a model that must be downloaded and cannot be had now, the error: results then keep the order of the search.
+
+    Raises:
+        ConfigurationError: a package is missing, or the folder holds no cross-encoder.
+    """
     if not config.rerank_enabled:
         return None
-    raise ConfigurationError(
-        f"rerank_enabled=True: the reranker {config.rerank_model!r} is not available in this version. Pass one of your "
-        "own as create(reranker=...).",
-        {"setting": "rerank_enabled", "missing": "reranker"},
-    )
+    try:
+        return await aside(lambda: _reranker(config.rerank_model))
+    except ConfigurationError as error:
+        failure = ConfigurationError(
+            f"rerank_enabled=True, rerank_model={config.rerank_model!r}: {error.message}",
+            {**error.details, "setting": "rerank_model"},
+        )
+        if "missing" in error.details or not _is_on_a_hub(config.rerank_model):
+            raise failure from error
+        return failure
+
+
+def _is_on_a_hub(model: str) -> bool:
+    return HUB_NAME.fullmatch(model) is not None and not Path(model).is_dir()
+
+
+@cache
+def _reranker(model: str) -> CrossEncoderReranker:
+    """The same one in the whole process."""
+    return CrossEncoderReranker(model)
 
 
 def check_parts(

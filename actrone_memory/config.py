@@ -42,6 +42,9 @@ MAX_DIMENSIONS = 65_536
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 """The model of the local embedders: small, and measured."""
 
+CROSS_ENCODER = "Xenova/ms-marco-MiniLM-L-6-v2"
+"""The model of the reranker: as small as MiniLM, made to order the results of a search."""
+
 _warned_variables: set[str] = set()
 
 
@@ -86,7 +89,7 @@ class MemoryConfig(BaseSettings):
     hybrid_retrieval: bool = True
     newer_wins: bool = True
     rerank_enabled: bool = False
-    rerank_model: Name = "Xenova/ms-marco-MiniLM-L-6-v2"
+    rerank_model: Name = CROSS_ENCODER
     rerank_top_k: Count = 20
 
     extract_facts: bool = False

@@ -118,8 +118,11 @@ class MemoryManager:
         embedder = embedder if embedder is not None else await _factory.build_embedder(config, l2)
         extractor = extractor if extractor is not None else _factory.build_extractor(config)
         summariser = summariser if summariser is not None else _factory.build_summariser(config)
-        reranker = reranker if reranker is not None else _factory.build_reranker(config)
+        found = reranker if reranker is not None else await _factory.build_reranker(config)
+        reranker = None if isinstance(found, ConfigurationError) else found
         manager = cls(l1, l2, embedder, config, summariser, extractor, reranker)
+        if isinstance(found, ConfigurationError):
+            manager._background.report(found, "Loading the reranker")
         parts = zip(given, (embedder, extractor, summariser), strict=True)
         manager._built = [built for handed_in, built in parts if handed_in is None]
         await manager._cold.check_embedder()

@@ -22,6 +22,7 @@ import actrone_memory
 from actrone_memory import (
     ActroneMemoryError,
     ConfigurationError,
+    CrossEncoderReranker,
     Embedder,
     EmbeddingError,
     ExtractedFact,
@@ -171,6 +172,8 @@ SIGNATURES: dict[str, tuple[str, str] | str] = {
     **{f"OnnxEmbedder.{name}": row for name, row in EMBEDDER.items()},
     "OpenAIEmbedder": ("api_key, model='text-embedding-3-small', dimensions=1536", "base_url"),
     **{f"OpenAIEmbedder.{name}": row for name, row in EMBEDDER.items()},
+    "CrossEncoderReranker": ("model='Xenova/ms-marco-MiniLM-L-6-v2'", ""),
+    "CrossEncoderReranker.rerank": ("self, query, texts", ""),
     "cosine_similarity": ("a, b", ""),
     "parse_facts": ("raw", ""),
     "ActroneMemoryError": ("message, *, code, details=None", ""),
@@ -604,8 +607,16 @@ def test_an_embedder_is_named_after_its_class_and_unmeasured_unless_it_says_othe
         (lambda: OpenAISummariser("sk-test"), "openai", "openai"),
         (LocalEmbedder, "sentence-transformers", "sentence_transformers"),
         (OnnxEmbedder, "fastembed", "fastembed"),
+        (lambda: CrossEncoderReranker("any/model"), "fastembed", "fastembed"),
     ],
-    ids=["OpenAIEmbedder", "OpenAIFactExtractor", "OpenAISummariser", "LocalEmbedder", "OnnxEmbedder"],
+    ids=[
+        "OpenAIEmbedder",
+        "OpenAIFactExtractor",
+        "OpenAISummariser",
+        "LocalEmbedder",
+        "OnnxEmbedder",
+        "CrossEncoderReranker",
+    ],
 )
 def test_a_part_without_its_package_is_refused_at_once_and_names_what_is_missing(
     make: Any, package: str, module: str, monkeypatch: pytest.MonkeyPatch

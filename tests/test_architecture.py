@@ -40,9 +40,9 @@ PURE = {
     "_vocabulary",
     "_wordpieces",
 }
-TEXT = {"context", "extraction", "summarising"}
+TEXT = {"context", "extraction", "reranking", "summarising"}
 INDEX = {"_index"}
-MODEL = {"_model_embedder"}
+MODEL = {"_model_embedder", "_onnx_folder"}
 REMOTE = {"_openai"}
 PARTS = {"embedders", "stores"}
 MACHINERY = {
@@ -79,23 +79,23 @@ LAYERS: list[set[str]] = [
 
 CORE_PACKAGES = {"numpy", "pydantic", "pydantic_core", "pydantic_settings", "snowballstemmer"}
 OPTIONAL_PACKAGES = {
-    "fastembed": {"actrone_memory.embedders.onnx"},
+    "fastembed": {"actrone_memory.embedders.onnx", "actrone_memory.reranking"},
     "huggingface_hub": {"actrone_memory._model_embedder", "actrone_memory.embedders.sentence_transformers"},
     "langchain": {"actrone_langchain"},
     "langchain_core": {"actrone_langchain"},
     "langgraph": {"actrone_langchain"},
     "llama_index": {"actrone_llamaindex"},
-    "loguru": {"actrone_memory.embedders.onnx"},
-    "onnxruntime": {"actrone_memory.embedders.onnx"},
+    "loguru": {"actrone_memory._onnx_folder"},
+    "onnxruntime": {"actrone_memory.embedders.onnx", "actrone_memory.reranking"},
     "openai": {"actrone_memory._openai"},
     "pytest": {"actrone_memory.testing"},
     "qdrant_client": {"actrone_memory.stores.qdrant"},
     "redis": {"actrone_memory.stores.redis"},
     "markdown_it": {"actrone_memory.cli.rules"},
     "rich": {"actrone_memory.cli.show"},
-    "sentence_transformers": {"actrone_memory.embedders.sentence_transformers"},
+    "sentence_transformers": {"actrone_memory.embedders.sentence_transformers", "actrone_memory.reranking"},
     "tiktoken": {"actrone_memory.tokens"},
-    "tokenizers": {"actrone_memory.embedders.onnx"},
+    "tokenizers": {"actrone_memory._onnx_folder"},
     "torch": {"actrone_memory.embedders.sentence_transformers"},
     "typer": {"actrone_memory.cli.app"},
 }
