@@ -22,7 +22,6 @@ import actrone_memory
 from actrone_memory import (
     ActroneMemoryError,
     ConfigurationError,
-    CrossEncoderReranker,
     Embedder,
     EmbeddingError,
     ExtractedFact,
@@ -607,7 +606,6 @@ def test_an_embedder_is_named_after_its_class_and_unmeasured_unless_it_says_othe
         (lambda: OpenAISummariser("sk-test"), "openai", "openai"),
         (LocalEmbedder, "sentence-transformers", "sentence_transformers"),
         (OnnxEmbedder, "fastembed", "fastembed"),
-        (lambda: CrossEncoderReranker("any/model"), "fastembed", "fastembed"),
     ],
     ids=[
         "OpenAIEmbedder",

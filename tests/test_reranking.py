@@ -154,10 +154,10 @@ class TestModels:
         config = MemoryConfig(rerank_enabled=True, rerank_model=str(folder), embedding_provider="hashing")
         memory, other = await MemoryManager.create(config), await MemoryManager.create(config)
         assert memory._recall._reranker is other._recall._reranker
-        for text in ("what is blue", "what is green", "what red is"):
+        for text in ("paint blue", "paint green", "paint red"):
             await memory.inject_memory("a", text)
-        found = [entry.content for entry in await memory.search_memories("a", "what is blue")]
-        assert found == ["what red is", "what is green", "what is blue"]
+        found = [entry.content for entry in await memory.search_memories("a", "paint blue")]
+        assert found == ["paint red", "paint green", "paint blue"]
         assert memory.background_failures == 0
         await memory.close()
         await other.close()
