@@ -44,9 +44,10 @@ test: $(VENV)/.dev ## Run the tests (pytest)
 	@$(python) -m pytest
 
 .PHONY: oldest
-oldest: ## Test the adapters with the oldest frameworks they work with, in environments of their own
+oldest: ## Test adapters and stores with the oldest packages they work with, in environments of their own
 	@$(MAKE) --no-print-directory with-oldest-langchain VENV=$(VENV)-oldest-langchain
 	@$(MAKE) --no-print-directory with-oldest-llamaindex VENV=$(VENV)-oldest-llamaindex
+	@$(MAKE) --no-print-directory with-oldest-redis VENV=$(VENV)-oldest-redis
 
 .PHONY: with-oldest-langchain
 with-oldest-langchain: $(VENV)/.oldest-langchain
@@ -55,6 +56,10 @@ with-oldest-langchain: $(VENV)/.oldest-langchain
 .PHONY: with-oldest-llamaindex
 with-oldest-llamaindex: $(VENV)/.oldest-llamaindex
 	@$(python) -m pytest $(wildcard tests/test_llamaindex_*.py) tests/test_frameworks_together.py
+
+.PHONY: with-oldest-redis
+with-oldest-redis: $(VENV)/.oldest-redis
+	@$(python) -m pytest $(wildcard tests/test_redis*.py)
 
 .PHONY: models
 models: ## Test the embedders with real models, in an environment of their own

@@ -44,9 +44,12 @@ from actrone_memory.protocols import (
     SessionTurns,
     Summariser,
     TurnBatches,
+    VectorCache,
 )
 from actrone_memory.reranking import CrossEncoderReranker
 from actrone_memory.stores.in_memory import InMemoryStore
+from actrone_memory.stores.qdrant import QdrantStore
+from actrone_memory.stores.redis import RedisStore
 from actrone_memory.stores.sqlite import SQLiteStore
 from actrone_memory.summarising import OpenAISummariser
 from actrone_memory.sync import SyncMemoryManager
@@ -85,6 +88,8 @@ __all__ = [
     "OpenAISummariser",
     "Page",
     "PagedSearch",
+    "QdrantStore",
+    "RedisStore",
     "Reindexing",
     "Reranker",
     "RetrievedContext",
@@ -104,6 +109,7 @@ __all__ = [
     "Turn",
     "TurnBatches",
     "ValidationError",
+    "VectorCache",
     "cosine_similarity",
     "create_memory_manager",
     "parse_facts",

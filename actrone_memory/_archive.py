@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from actrone_memory._background import Background, Work
 from actrone_memory._cold_tier import ColdTier
-from actrone_memory._embedding import embed_all
+from actrone_memory._embedding import embed_all, embedder_of
 from actrone_memory._hot_tier import HotTier
 from actrone_memory._ids import archived_turn_id, summary_id
 from actrone_memory._turns import ARCHIVED_TOOL_CHARACTERS, is_answered, turn_text
@@ -65,17 +65,18 @@ class Archive:
         """Index what is not indexed yet; returns the number of turns."""
         archived = 0
         while True:
+            embedder = await embedder_of(self._embedder, agent_id)
             epoch = await self._cold.erasure_epoch(agent_id)
             turns = (await self._hot.unarchived(agent_id, session_id))[:TURNS_PER_BATCH]
             if not turns:
                 return archived
-            if await self._store([self._turn_entry(agent_id, session_id, turn) for turn in turns], epoch):
+            if await self._store([self._turn_entry(agent_id, session_id, turn) for turn in turns], epoch, embedder):
                 await self._hot.mark_archived(agent_id, session_id, turns)
                 archived += len(turns)
 
-    async def _store(self, entries: Sequence[MemoryEntry], epoch: int) -> bool:
+    async def _store(self, entries: Sequence[MemoryEntry], epoch: int, embedder: Embedder) -> bool:
         written = [entry for entry in entries if entry.content]
-        vectors = await embed_all(self._embedder, [entry.content for entry in written]) if written else []
+        vectors = await embed_all(embedder, [entry.content for entry in written]) if written else []
         for entry, vector in zip(written, vectors, strict=True):
             entry.embedding = vector
         return await self._cold.upsert_many(written, epoch=epoch)
@@ -99,6 +100,7 @@ class Archive:
     async def _summarise(self, agent_id: str, session_id: str, new_turns: int, summariser: Summariser) -> None:
         """Summarise the turns since the last summary, once there are enough of them and the lock allows it."""
         key = agent_id, session_id
+        embedder = await embedder_of(self._embedder, agent_id)
         epoch = await self._cold.erasure_epoch(agent_id)
         if key not in self._turns_until_summary:
             uncovered = await self._uncovered(agent_id, session_id)
@@ -110,7 +112,7 @@ class Archive:
         uncovered = await self._uncovered(agent_id, session_id)
         if len(uncovered) >= self._config.summarise_after_turns:
             summary = await self._summary_entry(agent_id, session_id, uncovered, summariser)
-            if not await self._store([summary], epoch):
+            if not await self._store([summary], epoch, embedder):
                 return
             if not self._config.archive_turns:
                 await self._hot.mark_archived(agent_id, session_id, await self._hot.unarchived(agent_id, session_id))

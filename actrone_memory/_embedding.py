@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from actrone_memory._similarity import as_vector
+from actrone_memory.embedders.cache import CachedEmbedder
 from actrone_memory.errors import ActroneMemoryError, EmbeddingError, ValidationError
-from actrone_memory.protocols import Embedder
+from actrone_memory.protocols import Embedder, L1Store, VectorCache
 
 T = TypeVar("T")
 
@@ -27,6 +28,22 @@ def shorten(text: str) -> str:
     """Both ends of a text too long to embed."""
     half = LONGEST_EMBEDDED // 2
     return text if len(text) <= LONGEST_EMBEDDED else f"{text[:half]}\n{text[-half:]}"
+
+
+def with_cache(embedder: Embedder, store: L1Store) -> Embedder:
+    """``embedder``, which embeds nothing twice if ``store`` can keep vectors."""
+    return CachedEmbedder(embedder, store) if isinstance(store, VectorCache) else embedder
+
+
+async def embedder_of(embedder: Embedder, agent_id: str) -> Embedder:
+    """The embedder for texts of the agent that are about to be stored; taken before they are read, see `with_cache`."""
+    return await embedder.for_agent(agent_id) if isinstance(embedder, CachedEmbedder) else embedder
+
+
+async def forget_vectors(embedder: Embedder, agent_id: str) -> None:
+    """Delete what the agent's texts left in the cache, if there is one."""
+    if isinstance(embedder, CachedEmbedder):
+        await embedder.forget(agent_id)
 
 
 async def embed_all(embedder: Embedder, texts: Sequence[str]) -> list[list[float]]:

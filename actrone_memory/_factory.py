@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from actrone_memory import _validation
 from actrone_memory._local_chain import aside, local_embedder
@@ -14,11 +15,13 @@ from actrone_memory.config import MemoryConfig
 from actrone_memory.embedders.hashing import HashingEmbedder
 from actrone_memory.embedders.openai import OpenAIEmbedder
 from actrone_memory.embedders.static import StaticEmbedder
-from actrone_memory.errors import ConfigurationError, ValidationError
+from actrone_memory.errors import ConfigurationError, StoreConnectionError, ValidationError
 from actrone_memory.extraction import OpenAIFactExtractor
 from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
 from actrone_memory.reranking import CrossEncoderReranker
 from actrone_memory.stores.in_memory import InMemoryStore
+from actrone_memory.stores.qdrant import QdrantStore
+from actrone_memory.stores.redis import RedisStore
 from actrone_memory.stores.sqlite import SQLiteStore
 from actrone_memory.summarising import OpenAISummariser
 from actrone_memory.tokens import token_counter
@@ -49,11 +52,8 @@ def build_stores(config: MemoryConfig, l1: L1Store | None, l2: L2Store | None) -
     if l1 is not None and l2 is not None:
         return l1, l2
     if config.backend == "redis_qdrant":
-        raise ConfigurationError(
-            "backend='redis_qdrant' is not available in this version: the Redis and Qdrant stores are missing. Use "
-            "backend='sqlite' or 'memory', or pass stores of your own as create(l1=..., l2=...).",
-            {"setting": "backend", "missing": ["redis", "qdrant"]},
-        )
+        l1 = l1 if l1 is not None else RedisStore.from_config(config)
+        return l1, (l2 if l2 is not None else QdrantStore.from_config(config))
     store = _sqlite_store(config) if config.backend == "sqlite" else _in_memory_store(config)
     return (l1 if l1 is not None else store), (l2 if l2 is not None else store)
 
@@ -78,6 +78,46 @@ def _sqlite_store(config: MemoryConfig) -> SQLiteStore:
     )
 
 
+class Parts(NamedTuple):
+    """What a manager works with besides its stores; ``built`` are those made here, ``failure`` why one is missing."""
+
+    embedder: Embedder
+    summariser: Summariser | None
+    extractor: FactExtractor | None
+    reranker: Reranker | None
+    built: Sequence[object]
+    failure: ConfigurationError | None
+
+
+async def build_parts(
+    config: MemoryConfig,
+    l2: L2Store,
+    embedder: Embedder | None,
+    summariser: Summariser | None,
+    extractor: FactExtractor | None,
+    reranker: Reranker | None,
+) -> Parts:
+    """The given parts, and those of the settings for what is not given.
+
+    Raises:
+        ConfigurationError: the settings name what is not installed or cannot be had.
+    """
+    if config.token_counter != "heuristic":  # noqa: S105
+        # Beside the event loop, once: the counter itself then takes no time to make.
+        await aside(lambda: token_counter(config.token_counter, config.tiktoken_encoding))
+    given = embedder, summariser, extractor
+    embedder = embedder if embedder is not None else await build_embedder(config, l2)
+    extractor = extractor if extractor is not None else build_extractor(config)
+    summariser = summariser if summariser is not None else build_summariser(config)
+    found = reranker if reranker is not None else await build_reranker(config)
+    pairs = zip(given, (embedder, summariser, extractor), strict=True)
+    built = [part for handed_in, part in pairs if handed_in is None]
+    failure = found if isinstance(found, ConfigurationError) else None
+    return Parts(
+        embedder, summariser, extractor, None if isinstance(found, ConfigurationError) else found, built, failure
+    )
+
+
 async def build_embedder(config: MemoryConfig, l2: L2Store | None) -> Embedder:
     """The embedder that ``embedding_provider`` names; "local" looks first for the one that filled ``l2``.
 
@@ -88,7 +128,13 @@ async def build_embedder(config: MemoryConfig, l2: L2Store | None) -> Embedder:
     match config.embedding_provider:
         case "local":
             _check_methods("l2", l2, L2Store)
-            return await local_embedder(config.local_model, l2)
+            try:
+                return await local_embedder(config.local_model, l2)
+            except StoreConnectionError:
+                if not config.degrade:
+                    raise
+                # As for an empty store: whether it fits is asked with every call, once the store can be reached.
+                return await local_embedder(config.local_model, InMemoryStore())
         case "static":
             return StaticEmbedder()
         case "hashing":
@@ -132,12 +178,6 @@ def build_summariser(config: MemoryConfig) -> Summariser | None:
 
 def _openai_key(config: MemoryConfig) -> str:
     return config.openai_api_key.get_secret_value().strip() if config.openai_api_key else ""
-
-
-async def read_vocabulary(config: MemoryConfig) -> None:
-    """Read what the token counter needs, on a thread of its own: making a counter then takes no time."""
-    if config.token_counter != "heuristic":  # noqa: S105
-        await aside(lambda: token_counter(config.token_counter, config.tiktoken_encoding))
 
 
 async def close_built(parts: Iterable[object]) -> None:

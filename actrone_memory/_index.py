@@ -90,6 +90,11 @@ class AgentIndex:
         """Ids of all entries, superseded ones included."""
         return [*self._memories.rows, *self._turns.rows, *self._superseded]
 
+    def shelves(self, content_types: Sequence[ContentType] | None) -> list[Shelf]:
+        """Where entries of these types are."""
+        wanted = set(KINDS if content_types is None else content_types)
+        return ([self._memories] if wanted - {"turn"} else []) + ([self._turns] if "turn" in wanted else [])
+
     def searched(self) -> Iterable[tuple[str, bytes]]:
         """Id and document of every entry that is not superseded."""
         for shelf in (self._memories, self._turns):
@@ -98,10 +103,7 @@ class AgentIndex:
 
     def search(self, query: Query) -> Page:
         """The best entries of both shelves, as far as ``query`` asks for them."""
-        wanted = set(KINDS if query.content_types is None else query.content_types)
-        shelves = [self._memories] if wanted - {"turn"} else []
-        shelves += [self._turns] if "turn" in wanted else []
-        found = [_Found(shelf, query) for shelf in shelves]
+        found = [_Found(shelf, query) for shelf in self.shelves(query.content_types)]
         if len(found) == 1:
             return Page([found[0].read(place) for place in range(len(found[0]))[: query.limit]], found[0].ids)
         hits = [(one, place, memory_id) for one in found for place, memory_id in enumerate(one.ids)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 from actrone_memory import _validation
 from actrone_memory._cold_tier import ColdTier
-from actrone_memory._embedding import embed_all, shorten
+from actrone_memory._embedding import embed_all, embedder_of, shorten
 from actrone_memory._ids import memory_id
 from actrone_memory._statements import UPDATED_TYPES, stated_text
 from actrone_memory._turnstile import Queues
@@ -78,13 +78,14 @@ class MemoryWriter:
 
     async def _revive(self, agent_id: str, old_id: str, newer_id: str) -> None:
         """Put the entry back in force, if it is still ``newer_id`` that replaced it."""
+        embedder = await embedder_of(self._embedder, agent_id)
         epoch = await self._cold.erasure_epoch(agent_id)
         async with self._queues.turns({old_id}):
             old = await self._cold.get(agent_id, old_id)
             if old is None or old.superseded_by != newer_id:
                 return
             metadata = {name: value for name, value in old.metadata.items() if name != REASON}
-            (embedding,) = await embed_all(self._embedder, [stated_text(old)])
+            (embedding,) = await embed_all(embedder, [stated_text(old)])
             update = {"superseded_by": None, "metadata": metadata, "embedding": embedding}
             await self._cold.upsert_many([old.model_copy(update=update)], epoch=epoch)
 
@@ -163,14 +164,14 @@ class MemoryWriter:
             entry = later
         return entry
 
-    async def write_all(self, entries: Sequence[MemoryEntry], epoch: int) -> list[str]:
+    async def write_all(self, entries: Sequence[MemoryEntry], epoch: int, embedder: Embedder) -> list[str]:
         """Embed and store the entries of one agent, each text once; the ids, [] after an erasure since ``epoch``."""
         unique: dict[str, MemoryEntry] = {}
         for entry in entries:
             unique.setdefault(entry.id, entry)
         if not unique:
             return []
-        vectors = await embed_all(self._embedder, [stated_text(entry) for entry in unique.values()])
+        vectors = await embed_all(embedder, [stated_text(entry) for entry in unique.values()])
         for entry, vector in zip(unique.values(), vectors, strict=True):
             entry.embedding = vector
             if not await self._write(entry, None, epoch):

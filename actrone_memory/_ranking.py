@@ -162,13 +162,15 @@ def rank_hybrid(
     lexical_floor: float,
     weights: Weights,
     limit: int,
+    sample: Floats | None = None,
 ) -> Ranked:
     """A close meaning or a lexical match admits; both together order, nudged by importance and recency.
 
     Close is a cosine that stands out of the background, see `_standing_out`; without one, a cosine >= threshold.
+    Where only a part of the store was handed in, ``sample`` holds cosines of any of its memories, to stand out of.
     Recency is measured against the newest of the admitted, not against the clock: the same state, the same order.
     """
-    admitted = _admitted(cosine, lexical, threshold, background, lexical_floor)
+    admitted = _admitted(cosine, lexical, threshold, background, lexical_floor, cosine if sample is None else sample)
     if not admitted.size:
         return NOTHING
     newest = timestamps[admitted].max()
@@ -193,22 +195,27 @@ def rank_hybrid(
 
 
 def _admitted(
-    cosine: Floats, lexical: Floats, threshold: float, background: Background | None, lexical_floor: float
+    cosine: Floats,
+    lexical: Floats,
+    threshold: float,
+    background: Background | None,
+    lexical_floor: float,
+    store: Floats,
 ) -> NDArray[np.intp]:
     admitted = lexical >= lexical_floor
     if background is None:
         admitted |= cosine >= threshold - ROUNDING
     else:
-        admitted[_standing_out(cosine, background)] = True
+        admitted[_standing_out(cosine, background, store)] = True
     return np.flatnonzero(admitted)
 
 
-def _standing_out(cosine: Floats, background: Background) -> NDArray[np.intp]:
+def _standing_out(cosine: Floats, background: Background, store: Floats) -> NDArray[np.intp]:
     """The nearest few whose cosine is far above that of unrelated texts, and above that of most of the store."""
     mean, deviation = background
     least = max(mean + STANDS_OUT * deviation, _reached_by_the_nearest(cosine))
-    if cosine.size >= SMALL_STORE:
-        least = max(least, _above_most(cosine))
+    if store.size >= SMALL_STORE:
+        least = max(least, _above_most(store))
     near = np.flatnonzero(cosine >= least)
     if near.size <= NEAREST:
         return near

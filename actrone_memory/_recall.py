@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine
+import logging
+from collections.abc import Callable, Collection
 from typing import NamedTuple, get_args
 
 from actrone_memory import _budget
@@ -14,9 +15,12 @@ from actrone_memory._ids import archived_turn_id
 from actrone_memory._ranking import DEFAULT_THRESHOLD
 from actrone_memory.config import MemoryConfig
 from actrone_memory.context import Dropped, RetrievedContext, TierUsage
+from actrone_memory.errors import StoreConnectionError
 from actrone_memory.models import ContentType, MemoryEntry
 from actrone_memory.protocols import Embedder, Page, Reranker
 from actrone_memory.tokens import TokenCounter
+
+logger = logging.getLogger("actrone_memory")
 
 EVERY_TYPE: list[ContentType] = list(get_args(ContentType))
 MEMORY_TYPES: list[ContentType] = [kind for kind in EVERY_TYPE if kind != "turn"]
@@ -86,12 +90,12 @@ class Recall:
         share = _budget.shares(token_budget, config.budget_fraction_episodic, config.budget_fraction_session)
         request = _Request(agent_id, query, await embed_one(self._embedder, query), config.max_episodic_memories)
         first = min(max(FIRST_PAGE, self._reranked_most), request.consider)
-        recent, memories, turns = await asyncio.gather(
-            self._hot.recent_turns(agent_id, session_id), *self._long_term(request, first, types, tags)
+        recent, (memories, turns, degraded) = await asyncio.gather(
+            self._hot.recent_turns(agent_id, session_id), self._long_term(request, first, types, tags)
         )
         chosen = _budget.select(recent, memories.entries, turns.entries, share, count)
         if _more_may_fit(memories, chosen.dropped_memories) or _more_may_fit(turns, chosen.dropped_recalled):
-            memories, turns = await asyncio.gather(*self._long_term(request, request.consider, types, tags))
+            memories, turns, degraded = await self._long_term(request, request.consider, types, tags)
             chosen = _budget.select(recent, memories.entries, turns.entries, share, count)
         here = {archived_turn_id(agent_id, session_id, turn.id) for turn in chosen.recent}
         return RetrievedContext(
@@ -110,15 +114,26 @@ class Recall:
                 "memories": TierUsage(used=chosen.cost.memories, allowed=share.memories),
                 "session": TierUsage(used=chosen.cost.session, allowed=share.session),
             },
+            degraded=degraded,
         )
 
-    def _long_term(
+    async def _long_term(
         self, request: _Request, limit: int, types: list[ContentType], tags: list[str] | None
-    ) -> tuple[Coroutine[None, None, Page], Coroutine[None, None, Page]]:
-        """The searches for matching memories, and for matching archived turns, which carry no tags."""
+    ) -> _LongTerm:
+        """Matching memories, and matching archived turns, which carry no tags."""
         memory_types: list[ContentType] = [kind for kind in types if kind != "turn"]
         turn_types: list[ContentType] = ["turn"] if "turn" in types and tags is None else []
-        return self._matches(request, limit, memory_types, tags), self._matches(request, limit, turn_types, None)
+        try:
+            return _LongTerm(
+                *await asyncio.gather(
+                    self._matches(request, limit, memory_types, tags), self._matches(request, limit, turn_types, None)
+                )
+            )
+        except StoreConnectionError as error:
+            if not self._config.degrade:
+                raise
+            logger.warning("Agent %r goes on without long-term memory: %s", request.agent_id, error.message)
+            return _LongTerm(Page([], []), Page([], []), error.message)
 
     async def _matches(self, request: _Request, limit: int, types: list[ContentType], tags: list[str] | None) -> Page:
         if not types:
@@ -162,6 +177,14 @@ class _Request(NamedTuple):
     query: str
     vector: list[float]
     consider: int
+
+
+class _LongTerm(NamedTuple):
+    """What long-term memory answered, or why it did not."""
+
+    memories: Page
+    turns: Page
+    degraded: str | None = None
 
 
 def _unseen(page: Page, told: Collection[str] = ()) -> int:

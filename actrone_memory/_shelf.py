@@ -72,6 +72,17 @@ class Query:
         return self.background is None or self.text is None or not is_unspaced(self.text)
 
 
+class Census(NamedTuple):
+    """What is known of a shelf of which only a part is at hand: its statistics are those of the whole."""
+
+    entries: int
+    mean_length: float
+    idf: Mapping[str, float]
+    """Of every term of a query, and of what looks like it; a term that is missing here is in no entry."""
+    cosines: NDArray[np.float32]
+    """Of the query with some entries of the whole shelf, any ones."""
+
+
 class Prepared(NamedTuple):
     """An entry with all that can be computed without looking at the index."""
 
@@ -158,6 +169,7 @@ class Shelf:
 
     def __init__(self, *, talk: bool) -> None:
         self.talk = talk
+        self.census: Census | None = None
         self.rows: dict[str, int] = {}
         self._reset()
 
@@ -374,7 +386,18 @@ class Shelf:
             lexical_floor=_ranking.lexical_floor(possible),
             weights=query.weights,
             limit=query.consider,
+            sample=self.census.cosines if self.census and query.has_meaning else None,
         )
+
+    def terms_of(self, text: str) -> set[str]:
+        """The terms of a query, and those of the shelf that look like them."""
+        asked = query_terms(text, generic_words=self.talk)
+        return set(asked).union(*map(self._vocabulary.similar, asked))
+
+    def containing(self, term: str) -> int:
+        """How many entries at hand have the term in their own text."""
+        posting = self._postings.get(term)
+        return posting.containing if posting else 0
 
     def vectors(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
         """The unit vectors of some rows."""
@@ -427,14 +450,14 @@ class Shelf:
         scores = np.zeros(len(self._documents), np.float32)
         possible = 0.0
         for term, weight in query_terms(text, generic_words=self.talk).items():
-            possible += weight * self._idf(self._postings.get(term))
+            possible += weight * self._idf(term)
             variants = {term: 1.0} | self._vocabulary.similar(term)
             best = np.zeros_like(scores) if len(variants) > 1 else scores
             for variant, likeness in variants.items():
                 posting = self._postings.get(variant)
                 if posting is not None and posting.containing:
                     rows = np.frombuffer(posting.rows, np.int64)
-                    matched = self._saturated(posting) * np.float32(self._idf(posting) * weight * likeness)
+                    matched = self._saturated(posting) * np.float32(self._idf(variant) * weight * likeness)
                     best[rows] = np.maximum(best[rows], matched) if best is not scores else best[rows] + matched
             if best is not scores:
                 scores += best
@@ -444,7 +467,7 @@ class Shelf:
         """BM25's term frequency in each row of ``posting``, computed once until something is written."""
         if posting.saturated is None or posting.state != self._state:
             if self._norms is None:
-                mean_length = self._total_length / len(self.rows)
+                mean_length = self.census.mean_length if self.census else self._total_length / len(self.rows)
                 self._norms = _ranking.bm25_norm(np.frombuffer(self._lengths, np.float32), mean_length)
             norm = self._norms[np.frombuffer(posting.rows, np.int64)]
             saturated = _ranking.bm25_term(np.frombuffer(posting.weights, np.float32), norm)
@@ -456,5 +479,8 @@ class Shelf:
         self._norms = None
         self._state += 1
 
-    def _idf(self, posting: _Posting | None) -> float:
-        return _ranking.inverse_document_frequency(posting.containing if posting else 0, len(self.rows))
+    def _idf(self, term: str) -> float:
+        if self.census is not None:
+            known = self.census.idf.get(term)
+            return _ranking.inverse_document_frequency(0, self.census.entries) if known is None else known
+        return _ranking.inverse_document_frequency(self.containing(term), len(self.rows))

@@ -60,13 +60,14 @@ class MemoryConfig(BaseSettings):
 
     backend: Literal["memory", "sqlite", "redis_qdrant"] = "memory"
     sqlite_path: Path | None = None
-    redis_url: Name = "redis://localhost:6379"
+    redis_url: Name = Field("redis://localhost:6379", repr=False)  # it may hold a password
     qdrant_url: Name = "http://localhost:6333"
     qdrant_api_key: SecretStr | None = None
     redis_max_connections: Count = 10
     redis_socket_timeout: Seconds = 5.0
     redis_socket_connect_timeout: Seconds = 5.0
     qdrant_timeout: Seconds = 10.0
+    degrade: bool = False
 
     embedding_provider: Literal["openai", "local", "static", "hashing"] = "local"
     local_model: Name = MINILM

@@ -32,7 +32,8 @@ class RetrievedContext(Record):
 
     ``recent_turns`` are this session's, oldest first. ``episodic_memories`` (facts, summaries, injected) and
     ``recalled_turns`` (archived turns of any session, none that is in ``recent_turns``) are best first.
-    ``total_tokens_used`` is the cost of ``render()`` in tokens.
+    ``total_tokens_used`` is the cost of ``render()`` in tokens. ``degraded`` says why long-term memory is missing, when
+    it could not be reached and ``MemoryConfig.degrade`` let the turns come back alone; None otherwise.
     """
 
     recent_turns: list[Turn]
@@ -43,6 +44,7 @@ class RetrievedContext(Record):
     recalled_turns: list[MemoryEntry] = Field(default_factory=list)
     dropped: Dropped = Field(default_factory=Dropped)
     tiers: dict[Tier, TierUsage] = Field(default_factory=dict)
+    degraded: str | None = None
 
     @property
     def budget_utilisation(self) -> float:

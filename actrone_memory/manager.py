@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import weakref
@@ -17,7 +18,7 @@ from actrone_memory import _factory, _validation
 from actrone_memory._archive import Archive
 from actrone_memory._background import Work
 from actrone_memory._cold_tier import ColdTier
-from actrone_memory._embedding import embed_one
+from actrone_memory._embedding import embed_one, embedder_of, forget_vectors, with_cache
 from actrone_memory._hot_tier import HotTier
 from actrone_memory._ids import memory_id
 from actrone_memory._memories import MemoryWriter, extracted_facts, fact_entry
@@ -29,10 +30,12 @@ from actrone_memory._turns import turn_text
 from actrone_memory._turnstile import Turnstile
 from actrone_memory.config import MemoryConfig
 from actrone_memory.context import RetrievedContext
-from actrone_memory.errors import ConfigurationError
+from actrone_memory.errors import ConfigurationError, StoreConnectionError
 from actrone_memory.models import ContentType, MemoryEntry, Sensitivity, SessionMetadata, ToolResult, Turn, utc_now
 from actrone_memory.protocols import Embedder, EmbedderIdentity, FactExtractor, L1Store, L2Store, Reranker, Summariser
 from actrone_memory.tokens import token_counter
+
+logger = logging.getLogger("actrone_memory")
 
 ARCHIVE_WAIT_SECONDS = 0.25
 """How long a retrieval waits for the agent's other sessions to be archived, so that what was just said is found."""
@@ -69,7 +72,7 @@ class MemoryManager:
         _factory.check_config(config)
         _factory.check_parts(l1, l2, embedder, summariser, extractor, reranker)
         self._config = config
-        self._embedder = embedder
+        embedder = self._embedder = with_cache(embedder, l1)
         self._extractor = extractor
         self._count = token_counter(config.token_counter, config.tiktoken_encoding)
         self._hot = HotTier(l1)
@@ -87,8 +90,7 @@ class MemoryManager:
         self._caught_up: set[str] = set()
         self._closed = False
         self._finished = False
-        self._built: list[object] = []
-        """Parts that `create` made and nobody else has: they end with the manager."""
+        self._built: Sequence[object] = ()  # by `create`: what nobody else has ends with the manager
 
     @classmethod
     async def create(
@@ -107,25 +109,25 @@ class MemoryManager:
         With the defaults it runs in this process and opens no connection. A part that is passed in is used as it is,
         and what the settings name instead is neither built nor loaded. `close` closes injected stores too.
 
+        With ``degrade`` it starts without long-term memory when that cannot be reached.
+
         Raises:
             ConfigurationError: the settings contradict each other, name something that is not installed, or the
                 store was filled by another embedder.
         """
         config = _factory.checked_config(config)
         l1, l2 = _factory.build_stores(config, l1, l2)
-        await _factory.read_vocabulary(config)
-        given = embedder, extractor, summariser
-        embedder = embedder if embedder is not None else await _factory.build_embedder(config, l2)
-        extractor = extractor if extractor is not None else _factory.build_extractor(config)
-        summariser = summariser if summariser is not None else _factory.build_summariser(config)
-        found = reranker if reranker is not None else await _factory.build_reranker(config)
-        reranker = None if isinstance(found, ConfigurationError) else found
-        manager = cls(l1, l2, embedder, config, summariser, extractor, reranker)
-        if isinstance(found, ConfigurationError):
-            manager._background.report(found, "Loading the reranker")
-        parts = zip(given, (embedder, extractor, summariser), strict=True)
-        manager._built = [built for handed_in, built in parts if handed_in is None]
-        await manager._cold.check_embedder()
+        parts = await _factory.build_parts(config, l2, embedder, summariser, extractor, reranker)
+        manager = cls(l1, l2, parts.embedder, config, parts.summariser, parts.extractor, parts.reranker)
+        manager._built = parts.built
+        if parts.failure is not None:
+            manager._background.report(parts.failure, "Loading the reranker")
+        try:
+            await manager._cold.check_embedder()
+        except StoreConnectionError as error:
+            if not config.degrade:
+                raise
+            logger.warning("Starting without long-term memory: %s", error.message)
         return manager
 
     @property
@@ -172,15 +174,14 @@ class MemoryManager:
         """
         config = _factory.checked_config(config)
         l1, store = _factory.build_stores(config, None, l2)
-        built = [] if embedder is not None else [await _factory.build_embedder(config, None)]
-        embedder = embedder if embedder is not None else built[0]
+        given, embedder = embedder, embedder or await _factory.build_embedder(config, None)
         _factory.check_parts(l1, store, embedder, None, None, None)
         try:
             return await reindexed(
                 ColdTier(store, EmbedderIdentity(embedder.name, embedder.dimensions)), embedder, progress
             )
         finally:
-            await _factory.close_built(built)
+            await _factory.close_built([] if given else [embedder])
             await l1.close()  # the one built here; both tiers, when none was given
 
     # --- conversation ---------------------------------------------------------------------------------------------
@@ -324,7 +325,8 @@ class MemoryManager:
         if supersedes is not None:
             _validation.identifier(supersedes, "supersedes")
         await self._turnstile.pass_through()
-        entry.embedding = await embed_one(self._embedder, stated_text(entry))
+        embedder = await embedder_of(self._embedder, agent_id)
+        entry.embedding = await embed_one(embedder, stated_text(entry))
         await self._writer.write(entry, supersedes)
         return entry.id
 
@@ -397,6 +399,8 @@ class MemoryManager:
             await self._hot.clear_session(agent_id, session)
         await self._hot.mark_erased(agent_id)
         await self._cold.delete_agent(agent_id)
+        # Last: what was embedded before and is cached after must have been refused by the erasure of the store.
+        await forget_vectors(self._embedder, agent_id)
 
     async def extract_memories(self, agent_id: str, session_id: str, n: int | None = None) -> list[str]:
         """Extract facts from the last ``n`` turns (default: ``summarise_after_turns``), store them, return their ids.
@@ -414,6 +418,7 @@ class MemoryManager:
                 "extract_memories() needs a fact extractor: pass one to MemoryManager.create(extractor=...), "
                 "or set extract_facts=True with an OpenAI key."
             )
+        embedder = await embedder_of(self._embedder, agent_id)
         epoch = await self._cold.erasure_epoch(agent_id)
         turns = await self._hot.recent_turns(agent_id, session_id, most)
         try:
@@ -422,7 +427,7 @@ class MemoryManager:
             self._background.report(error, "Extracting facts")
             return []
         entries = [fact_entry(agent_id, session_id, fact, self._count(fact.content)) for fact in facts]
-        return await self._writer.write_all(entries, epoch)
+        return await self._writer.write_all(entries, epoch, embedder)
 
     def export_agent(self, agent_id: str) -> AsyncIterator[str]:
         """All of the agent's memory as lines of JSON: turns with their marks, memories with their vectors and history.
@@ -470,7 +475,8 @@ class MemoryManager:
         The episodic share of the budget goes to memories that match ``query``; the session share to this session's
         newest turns and, with what they leave, to archived turns that match. The newest turn and the best memory come
         back cut rather than not at all (from about 200 tokens up). ``content_types`` and ``tags`` restrict what is
-        recalled, not the recent turns; archived turns carry no tags.
+        recalled, not the recent turns; archived turns carry no tags. With ``degrade`` the recent turns come back alone
+        while long-term memory cannot be reached, and ``degraded`` says why.
 
         Raises:
             TokenBudgetError: ``token_budget`` is zero or negative.

@@ -7,7 +7,7 @@ store that has one is used through it, a store that lacks it still works, with w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -165,6 +165,30 @@ class SessionTransfer(Protocol):
 
     async def add_session(self, agent_id: str, copy: SessionCopy) -> bool:
         """Add the session as it was copied, in one step; False, and nothing, when there is one of its name."""
+        ...
+
+
+@runtime_checkable
+class VectorCache(Protocol):
+    """L1 capability: vectors of stored texts, kept for a while for every process. Without it texts are embedded anew.
+
+    A name stands for a text and the embedder that embedded it. A cache may forget anything at any time.
+    """
+
+    async def vector_epoch(self, agent_id: str) -> str:
+        """What `cache_vectors` must name; it ends with the agent's next `forget_vectors`."""
+        ...
+
+    async def cached_vectors(self, agent_id: str, names: Sequence[str]) -> list[bytes | None]:
+        """The vector of each name, None where none is cached."""
+        ...
+
+    async def cache_vectors(self, agent_id: str, vectors: Mapping[str, bytes], *, epoch: str) -> None:
+        """Keep the vectors by their names; none of them once ``epoch`` has ended."""
+        ...
+
+    async def forget_vectors(self, agent_id: str) -> None:
+        """Delete every cached vector of the agent and end the epoch."""
         ...
 
 

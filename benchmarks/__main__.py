@@ -9,6 +9,7 @@ Sections:
   encoding     one query through the embedder
   importing    import actrone_memory against import pydantic_settings, numpy
   stall        longest gap of the event loop beside 200 concurrent retrievals
+  redis        turns through a real Valkey from 4 processes: throughput, round trips per call, losses
   conventions  must-recall share and wrong recalls on a file of repository conventions (needs --data)
   locomo       evidence recall on LoCoMo conversations at two token budgets (needs --data)
 
@@ -32,6 +33,7 @@ from benchmarks import (
     importing,
     injecting,
     locomo,
+    redis_load,
     retrieval,
     scale,
     stall,
@@ -46,6 +48,7 @@ SECTIONS = (
     "encoding",
     "importing",
     "stall",
+    "redis",
     "conventions",
     "locomo",
 )
@@ -63,6 +66,7 @@ class Extent:
     queries: int
     injects: int
     entries: int
+    turns: int
 
 
 FULL = Extent(
@@ -72,8 +76,17 @@ FULL = Extent(
     queries=300,
     injects=100_000,
     entries=20_000,
+    turns=20_000,
 )
-QUICK = Extent(sizes=[1_000, 5_000], scale_sizes=[1_000, 5_000], agents=100, queries=50, injects=10_000, entries=5_000)
+QUICK = Extent(
+    sizes=[1_000, 5_000],
+    scale_sizes=[1_000, 5_000],
+    agents=100,
+    queries=50,
+    injects=10_000,
+    entries=5_000,
+    turns=2_000,
+)
 
 
 def main() -> None:
@@ -131,6 +144,7 @@ def _plan(arguments: argparse.Namespace) -> dict[str, list[Measurement]]:
         "encoding": [partial(encoding.measure, extent.queries)],
         "importing": [importing.measure],
         "stall": [stall.measure],
+        "redis": [partial(redis_load.measure, extent.turns)],
         "conventions": _on_file(conventions.measure, arguments.data, arguments.conventions_file),
         "locomo": _on_file(locomo.measure, arguments.data, arguments.locomo_file),
     }

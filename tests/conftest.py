@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from actrone_memory import MemoryConfig, MemoryManager
+
+if TYPE_CHECKING:
+    from redis_servers import Server
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's client is imported: no test downloads anything
 if llama_index := find_spec("llama_index"):  # it ships two of tiktoken's vocabularies
@@ -31,3 +35,20 @@ async def memory() -> AsyncIterator[MemoryManager]:
     manager = await MemoryManager.create(MemoryConfig(strict_background_errors=True))
     yield manager
     await manager.close()
+
+
+@pytest.fixture(scope="session", params=["redis", "valkey"])
+def _running_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    from redis_servers import running  # only where its tests run must redis be installed
+
+    with running(request.param, tmp_path_factory.mktemp(request.param)) as server:
+        yield server
+
+
+@pytest.fixture
+def server(_running_server: Server) -> Server:
+    """An empty Redis 6.2, and again an empty Valkey."""
+    with _running_server.client() as client:
+        client.flushall()
+        client.config_resetstat()
+    return _running_server

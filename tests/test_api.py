@@ -150,6 +150,19 @@ SIGNATURES: dict[str, tuple[str, str] | str] = {
     "create_memory_manager": ("config=None", ""),
     "InMemoryStore": ("max_turns=50, *, relevance_weight=0.7, recency_weight=0.3", ""),
     **{f"InMemoryStore.{name}": row for name, row in (L1_METHODS | L2_METHODS).items()},
+    "QdrantStore": (
+        "url='http://localhost:6333', *, api_key=None, collection='agent_memories', timeout_seconds=10.0, "
+        "relevance_weight=0.7, recency_weight=0.3, client=None",
+        "",
+    ),
+    "QdrantStore.from_config": ("config", ""),
+    **{f"QdrantStore.{name}": row for name, row in L2_METHODS.items()},
+    "RedisStore": (
+        "url='redis://localhost:6379', max_turns=50, *, client=None, session_ttl_seconds=86400, "
+        "embedding_cache_ttl_seconds=604800, max_connections=10, socket_timeout=5.0, socket_connect_timeout=5.0",
+        "",
+    ),
+    **{f"RedisStore.{name}": row for name, row in L1_METHODS.items()},
     "SQLiteStore": (
         "path=None, max_turns=50, *, relevance_weight=0.7, recency_weight=0.3, session_ttl_seconds=None",
         "",
@@ -194,6 +207,7 @@ SETTINGS: dict[str, object] = {
     "redis_socket_timeout": 5.0,
     "redis_socket_connect_timeout": 5.0,
     "qdrant_timeout": 10.0,
+    "degrade": False,
     "embedding_provider": "local",
     "local_model": "sentence-transformers/all-MiniLM-L6-v2",
     "openai_api_key": None,

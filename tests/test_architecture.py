@@ -31,6 +31,7 @@ PURE = {
     "_session_log",
     "_shelf",
     "_similarity",
+    "_sparse_terms",
     "_statements",
     "_store_calls",
     "_turns",
@@ -64,6 +65,7 @@ MACHINERY = {
     "_turnstile",
 }
 FILE = f"{ENGINE}.stores.sqlite.file"
+CLIENTS = (f"{ENGINE}.stores.qdrant.link", f"{ENGINE}.stores.redis.clients")
 LAYERS: list[set[str]] = [
     BOTTOM,
     SEAMS,
@@ -80,6 +82,7 @@ LAYERS: list[set[str]] = [
 CORE_PACKAGES = {"numpy", "pydantic", "pydantic_core", "pydantic_settings", "snowballstemmer"}
 OPTIONAL_PACKAGES = {
     "fastembed": {"actrone_memory.embedders.onnx", "actrone_memory.reranking"},
+    "httpx": {"actrone_memory.stores.qdrant.link"},
     "huggingface_hub": {"actrone_memory._model_embedder", "actrone_memory.embedders.sentence_transformers"},
     "langchain": {"actrone_langchain"},
     "langchain_core": {"actrone_langchain"},
@@ -89,8 +92,13 @@ OPTIONAL_PACKAGES = {
     "onnxruntime": {"actrone_memory.embedders.onnx", "actrone_memory.reranking"},
     "openai": {"actrone_memory._openai"},
     "pytest": {"actrone_memory.testing"},
-    "qdrant_client": {"actrone_memory.stores.qdrant"},
-    "redis": {"actrone_memory.stores.redis"},
+    "portalocker": {"actrone_memory.stores.qdrant.link"},
+    "qdrant_client": {
+        "actrone_memory.stores.qdrant.link",
+        "actrone_memory.stores.qdrant.points",
+        "actrone_memory.stores.qdrant.store",
+    },
+    "redis": {"actrone_memory.stores.redis.clients", "actrone_memory.stores.redis.store"},
     "markdown_it": {"actrone_memory.cli.rules"},
     "rich": {"actrone_memory.cli.show"},
     "sentence_transformers": {"actrone_memory.embedders.sentence_transformers", "actrone_memory.reranking"},
@@ -207,6 +215,11 @@ def test_the_index_imports_only_pure_modules_and_what_is_below(module: str) -> N
 def test_a_store_or_embedder_sees_neither_the_manager_nor_another_part(module: str) -> None:
     others = {target for target in own_imports(module) if part(target) != part(module)}
     assert {room(target) for target in others} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | REMOTE
+
+
+@pytest.mark.parametrize("module", CLIENTS)
+def test_clients_know_nothing_of_what_is_stored(module: str) -> None:
+    assert {room(target) for target in own_imports(module)} <= {"errors"}
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if module.startswith(FILE)])

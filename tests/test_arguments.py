@@ -906,7 +906,6 @@ async def test_settings_changed_into_rubbish_are_refused_when_a_manager_is_made(
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"backend": "redis_qdrant"}, "backend"),
         ({"embedding_provider": "openai"}, "openai_api_key"),
         ({"embedding_provider": "openai", "openai_api_key": "  "}, "openai_api_key"),
         ({"extract_facts": True}, "extract_facts"),

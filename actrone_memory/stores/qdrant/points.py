@@ -1,0 +1,243 @@
+"""Memories as points of a Qdrant collection, and what is asked about them. Knows the client's models, and no client."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from actrone_memory._shelf import Prepared, Query, prepare, read_entry
+from actrone_memory._sparse_terms import asked_terms, stored_terms
+from actrone_memory.protocols import EmbedderIdentity
+
+WHOLE_SHELF = 1_000
+"""Memories of an agent that are all looked at: their ids and stamps are some 100 KB of an answer."""
+
+BY_MEANING = 256
+BY_WORDS = 256
+"""Candidates of an agent with more: several times what any context holds."""
+
+LARGEST_REQUEST_BYTES = 16 * 1024 * 1024
+"""Half of what a server accepts by default."""
+
+MEANING = "meaning"
+WORDS = "words"
+"""The vectors of a point."""
+
+MARK = ["stamp", "epoch", "length", "session_id", "sequence"]
+"""What a search asks of a payload: enough to know whether the rest is known."""
+
+_NAMESPACE = uuid.UUID("0b6ac1b1-5d5a-4c0e-9d0f-3a4b2f2a7e52")
+INDEXED = {
+    "agent_id": "tenant",
+    "shelf": "keyword",
+    "id": "keyword",
+    "session_id": "keyword",
+    "content_type": "keyword",
+    "topic_tags": "keyword",
+    "sequence": "integer",
+}
+"""Fields of a payload that filters look at."""
+
+SHELVES = {False: "memory", True: "turn"}
+OLD = "superseded"
+"""Where a point stands, by whether it is a turn; what was replaced stands apart and is not searched."""
+
+STORE_POINT = str(uuid.uuid5(_NAMESPACE, "store"))
+"""Where the name of the embedder stands."""
+
+
+class Mark(NamedTuple):
+    """What tells whether a point is known already, and where it stands."""
+
+    stamp: str
+    length: float
+    session_id: str
+    sequence: int | None
+
+
+class Kept(NamedTuple):
+    """A point as it was fetched."""
+
+    stamp: str
+    written: int
+    entry: Prepared
+
+
+class AgentState(NamedTuple):
+    """What the collection says of an agent: its erasure epoch, and the epoch of the last erasure of everything."""
+
+    epoch: int
+    erased: int
+
+
+class Sight(NamedTuple):
+    """What one shelf of an agent answered to a query."""
+
+    talk: bool
+    whole: bool
+    marks: dict[str, Mark]
+    sample: dict[str, Mark]
+    cosines: list[float]
+    by_words: list[str]
+
+
+def point_of(prepared: Prepared, dimensions: int, *, epoch: int, written: int) -> dict[str, Any]:
+    """A memory as a point; without an embedding its vector is zero, close to nothing."""
+    entry = prepared.entry
+    vector = prepared.vector if prepared.vector.size else np.zeros(dimensions, np.float32)
+    stamp = hashlib.blake2b(prepared.document + vector.tobytes(), digest_size=9).hexdigest()
+    payload = {
+        "agent_id": entry.agent_id,
+        "id": entry.id,
+        "session_id": entry.session_id,
+        "content_type": entry.content_type,
+        "topic_tags": entry.topic_tags,
+        "shelf": OLD if entry.superseded_by is not None else SHELVES[entry.content_type == "turn"],
+        "sequence": entry.sequence,
+        "length": sum(prepared.terms.values()),
+        "epoch": epoch,
+        "written": written,
+        "stamp": stamp,
+        "document": prepared.document.decode(),
+    }
+    point = entry_point(entry.agent_id, entry.id)
+    return {"id": point, "payload": payload, "meaning": vector.tolist(), "words": stored_terms(prepared.terms)}
+
+
+def kept_point(point: Any) -> Kept:
+    """The fetched point with its entry, analysed."""
+    payload = point.payload
+    entry = read_entry(payload["document"].encode())
+    # The vector is at length 1 already, to the last bit.
+    return Kept(
+        payload["stamp"],
+        payload["written"],
+        prepare(entry)._replace(vector=np.array(point.vector[MEANING], np.float32)),
+    )
+
+
+def batches(points: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
+    """The points in requests that a server accepts; one that is too large by itself goes alone."""
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for point in points:
+        # A number of a vector is some 20 bytes of JSON, a character of a text at most 6.
+        own = 6 * len(point["payload"]["document"]) + 20 * len(point["meaning"]) + 40 * len(point["words"].indices)
+        if batch and size + own > LARGEST_REQUEST_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(point)
+        size += own
+    yield batch
+
+
+def search_requests(agent_id: str, query: Query, talk: bool) -> list[Any]:
+    """A sample with its cosines, all there is when it is not full; the nearest; of a text, the best by words."""
+    from qdrant_client import models
+
+    shelf, wanted = shelf_filter(agent_id, talk), shelf_filter(agent_id, talk, query)
+    vector = query.vector.tolist()
+    by_ids = models.Prefetch(filter=shelf, limit=WHOLE_SHELF)
+    sample = models.QueryRequest(prefetch=by_ids, query=vector, using=MEANING, limit=WHOLE_SHELF, with_payload=MARK)
+    most = max(BY_MEANING, min(query.consider, WHOLE_SHELF))
+    nearest = models.QueryRequest(query=vector, using=MEANING, filter=wanted, limit=most, with_payload=MARK)
+    if query.text is None:
+        return [sample, nearest]
+    asked = asked_terms(query.text, talk=talk)
+    best = models.QueryRequest(
+        query=models.SparseVector(indices=asked.indices, values=asked.values),
+        using=WORDS,
+        filter=wanted,
+        params=models.SearchParams(idf=models.IdfCorpusParams(corpus=shelf)),
+        limit=BY_WORDS,
+        with_payload=MARK,
+    )
+    return [sample, nearest, best]
+
+
+def shelf_request(agent_id: str, talk: bool) -> Any:
+    """What there is on a shelf, as far as it is small."""
+    from qdrant_client import models
+
+    return models.QueryRequest(filter=shelf_filter(agent_id, talk), limit=WHOLE_SHELF, with_payload=MARK)
+
+
+def sight_of(talk: bool, found: Sequence[list[Any]], erased: int) -> Sight:
+    """What the answers to `search_requests`, or to the first of them, tell."""
+    sample, *candidates = found
+    everything = marks_of(sample, erased)
+    if len(sample) < WHOLE_SHELF:
+        return Sight(talk, True, everything, everything, [], [])
+    return Sight(
+        talk=talk,
+        whole=False,
+        marks=marks_of(chain.from_iterable(candidates), erased),
+        sample=everything,
+        cosines=[point.score for point in sample],
+        by_words=[str(point.id) for best in candidates[1:] for point in best],
+    )
+
+
+def marks_of(points: Iterable[Any], erased: int) -> dict[str, Mark]:
+    """The points that no erasure has overtaken."""
+    return {
+        str(point.id): Mark(
+            point.payload["stamp"],
+            point.payload["length"],
+            point.payload["session_id"],
+            point.payload.get("sequence"),
+        )
+        for point in points
+        if point.payload["epoch"] >= erased
+    }
+
+
+def shelf_filter(agent_id: str, talk: bool, query: Query | None = None) -> Any:
+    """The points of one shelf of an agent; those that ``query`` lets through."""
+    from qdrant_client import models
+
+    conditions = [equals("agent_id", agent_id), equals("shelf", SHELVES[talk])]
+    if query is not None and query.content_types is not None:
+        conditions.append(is_any("content_type", query.content_types))
+    if query is not None and query.tags is not None:
+        conditions.append(is_any("topic_tags", query.tags))
+    return models.Filter(must=conditions)
+
+
+def equals(name: str, value: str | int) -> Any:
+    """The condition that a payload's field has this value."""
+    from qdrant_client import models
+
+    return models.FieldCondition(key=name, match=models.MatchValue(value=value))
+
+
+def is_any(name: str, values: Sequence[str]) -> Any:
+    """The condition that it has, or a list there holds, one of these values."""
+    from qdrant_client import models
+
+    return models.FieldCondition(key=name, match=models.MatchAny(any=list(values)))
+
+
+def agent_state(payload: Mapping[str, Any] | None) -> AgentState:
+    """What the agent's own point says; zeros before its first erasure."""
+    return AgentState(payload["epoch"], payload["erased"]) if payload else AgentState(0, 0)
+
+
+def identity_of(payload: Mapping[str, Any] | None) -> EmbedderIdentity | None:
+    """Whose vectors the collection's own point says it holds."""
+    return EmbedderIdentity(payload["embedder"], payload["dimensions"]) if payload else None
+
+
+def entry_point(agent_id: str, memory_id: str) -> str:
+    """Two agents' entries never share a point, whatever their ids."""
+    return str(uuid.uuid5(_NAMESPACE, f"{len(agent_id)} {agent_id}{memory_id}"))
+
+
+def agent_point(agent_id: str) -> str:
+    """Where the epochs of an agent stand; its name is not in there."""
+    return str(uuid.uuid5(_NAMESPACE, f"agent {agent_id}"))
