@@ -160,7 +160,7 @@ class OpenAIAccess:
         reason = failure.reason.rstrip(".")
         if attempts > 1:
             reason += f", after {attempts} attempts"
-        elif failure.may_pass and failure.wait_seconds is not None:
+        if failure.may_pass and failure.wait_seconds is not None:
             reason += f"; it asks to come back in {failure.wait_seconds:g} seconds"
         return self._make_error(
             f"{self._part} at {self._url} failed: {reason}. {self._advice(failure)}",

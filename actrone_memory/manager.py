@@ -174,14 +174,15 @@ class MemoryManager:
         """
         config = _factory.checked_config(config)
         l1, store = _factory.build_stores(config, None, l2)
-        given, embedder = embedder, embedder or await _factory.build_embedder(config, None)
+        built = [] if embedder is not None else [await _factory.build_embedder(config, None)]
+        embedder = built[0] if embedder is None else embedder
         _factory.check_parts(l1, store, embedder, None, None, None)
         try:
             return await reindexed(
                 ColdTier(store, EmbedderIdentity(embedder.name, embedder.dimensions)), embedder, progress
             )
         finally:
-            await _factory.close_built([] if given else [embedder])
+            await _factory.close_built(built)
             await l1.close()  # the one built here; both tiers, when none was given
 
     # --- conversation ---------------------------------------------------------------------------------------------

@@ -627,7 +627,6 @@ def test_an_embedder_is_named_after_its_class_and_unmeasured_unless_it_says_othe
         "OpenAISummariser",
         "LocalEmbedder",
         "OnnxEmbedder",
-        "CrossEncoderReranker",
     ],
 )
 def test_a_part_without_its_package_is_refused_at_once_and_names_what_is_missing(
