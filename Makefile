@@ -21,7 +21,8 @@ help: ## List the commands (default)
 	@echo "Variables: PYTHON=$(PYTHON) makes the environment in VENV=$(VENV); DATA=folder and ARGS=\"...\" go to bench."
 
 .PHONY: demo
-demo: $(VENV)/.package ## Run the coding assistant example
+demo: $(VENV)/.cli ## Run the command line on a rules file, and the coding assistant example
+	@$(python) examples/command_line.py
 	@$(python) examples/coding_assistant.py
 
 ##@ Develop
@@ -102,6 +103,10 @@ $(VENV)/.created:
 
 $(VENV)/.package: $(VENV)/.created pyproject.toml
 	@$(pip) install --editable .
+	@touch $@
+
+$(VENV)/.cli: $(VENV)/.package
+	@$(pip) install --editable '.[cli]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.package

@@ -41,7 +41,8 @@ def test_a_block_runs_as_it_stands(block: str, tmp_path: Path) -> None:
 
 def test_the_readme_shows_the_output_of_the_demo(tmp_path: Path) -> None:
     shown = (ROOT / "README.md").read_text("utf-8").split("$ make demo", 1)[1].split("\n", 1)[1].split("$ make test")[0]
-    printed = run(str(ROOT / "examples" / "coding_assistant.py"), cwd=tmp_path)
+    examples = ["command_line.py", "coding_assistant.py"]
+    printed = "".join(run(str(ROOT / "examples" / example), cwd=tmp_path) for example in examples)
     without_day = re.compile(r"\d{4}-\d{2}-\d{2}")
     assert without_day.sub("DAY", printed).strip() == without_day.sub("DAY", shown).strip()
 

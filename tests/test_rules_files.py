@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import time
 
 import pytest
 from hypothesis import given
@@ -149,6 +150,171 @@ def test_other_languages_are_read_alike() -> None:
         Rule("提交之前： 测试用 vitest。", ["测试"]),
         Rule("Formulare werden geprüft.", ["prüfungen"]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("heading", "led"),
+    [
+        ("## Don't", "Don't: use spaces"),
+        ("## Don't\n### Layout", "Don't: use spaces"),
+        ("## ❌ Anti-patterns", "❌ Anti-patterns: use spaces"),
+        ("## 禁止事项", "禁止事项: use spaces"),
+        ("**Verboten**\n", "Verboten: use spaces"),
+        ("Avoid", "Avoid: use spaces"),
+        ("Do not:", "Do not: use spaces"),
+        ("- **Never**", "**Never**: use spaces"),
+        ("## Notes", "use spaces"),
+        ("## Testing", "use spaces"),
+        ("# Never forget", "use spaces"),
+    ],
+)
+def test_what_a_heading_forbids_reads_as_forbidden(heading: str, led: str) -> None:
+    indent = "  " if heading.startswith("-") else ""
+    assert texts(f"{heading}\n{indent}- use spaces\n") == [led]
+
+
+def test_a_paragraph_code_and_a_table_under_such_a_heading_read_as_forbidden() -> None:
+    assert texts("## Don't\nGlobal state.\n```ts\nlet x\n```\n| What |\n|---|\n| eval |\n\nGod objects.\n") == [
+        "Don't: Global state.\n```ts\nlet x\n```",
+        "Don't: What: eval",
+        "Don't: God objects.",
+    ]
+
+
+def test_a_tag_that_says_bad_is_kept_as_a_word() -> None:
+    assert texts("<good>\nconst a\n</good>\n<bad>\nvar a\n</bad>\n") == ["const a", "Bad: var a"]
+
+
+def test_lines_that_are_no_wrapped_text_are_rules() -> None:
+    assert texts("You are an engineer.\nAlways use type hints\nPrefer pathlib over os.path\n") == [
+        "You are an engineer.",
+        "Always use type hints",
+        "Prefer pathlib over os.path",
+    ]
+    assert texts("npm run build: Build the project\nnpm run test: Run the tests\n") == [
+        "npm run build: Build the project",
+        "npm run test: Run the tests",
+    ]
+    assert texts("Testing:\nUse pytest\nName files test_*.py\n") == [
+        "Testing: Use pytest",
+        "Testing: Name files test_*.py",
+    ]
+
+
+def test_wrapped_text_is_one_rule() -> None:
+    wrapped = "Jede Änderung braucht einen Test, den die\nPrüfung findet. Ausgenommen sind reine\nTexte."
+    assert texts(wrapped) == [wrapped.replace("\n", " ")]
+    assert texts("Feature flags live in `flags.yaml`;\nremove them within two sprints.\n") == [
+        "Feature flags live in `flags.yaml`; remove them within two sprints."
+    ]
+
+
+def test_a_long_paragraph_is_divided_between_sentences() -> None:
+    sentences = [f"Sentence {i} tells of module {i}, e.g. how v1.{i} of it is released." for i in range(12)]
+    found = texts(" ".join(sentences))
+    assert " ".join(found) == " ".join(sentences)
+    assert 2 <= len(found) <= 4
+    assert all(len(text) <= 300 and text.endswith("released.") for text in found)
+    chinese = "数据库的变更必须通过迁移完成，禁止手工修改。" * 20
+    assert "".join(texts(chinese)) == chinese
+
+
+def test_bullets_of_other_kinds_are_items() -> None:
+    assert texts("## 運用\n・main へ直接 push しない\n・レビューは二人以上\n") == [
+        "main へ直接 push しない",
+        "レビューは二人以上",
+    ]
+    assert texts("• Use tabs\n• Write tests\n  for all of it\n") == ["Use tabs", "Write tests for all of it"]
+
+
+def test_references_badges_and_contents_are_no_rules() -> None:
+    assert texts(
+        "[![CI](https://x/y.svg)](https://x) ![Logo](logo.png)\n\n@README.md\n@docs/guide.md\n\n"
+        "- [Testing](#testing)\n  - [Unit](#unit)\n- @~/mine.md\n"
+        "- See [Testing](#testing) first.\n- git: @docs/git.md\n"
+    ) == ["See [Testing](#testing) first.", "git: @docs/git.md"]
+
+
+def test_an_introduction_alone_is_no_rule() -> None:
+    assert texts("Examples:\n\n## A\n\nThese tools:\n\n| Tool |\n|---|\n| ruff |\n") == ["Tool: ruff"]
+
+
+def test_a_bold_introduction_leads_its_list() -> None:
+    assert texts("**Testing:**\n- Use vitest\n- No mocks\n") == ["**Testing:** Use vitest", "**Testing:** No mocks"]
+
+
+def test_a_bold_line_is_a_heading_until_the_next_one() -> None:
+    assert rules(
+        "## A\n\n**Unit tests**\n\nUse vitest.\n\n- Tabs.\n\n**E2E**\n\nUse playwright.\n\n## B\nSpaces.\n"
+    ) == [
+        Rule("Use vitest.", ["a", "unit tests"]),
+        Rule("Tabs.", ["a", "unit tests"]),
+        Rule("Use playwright.", ["a", "e2e"]),
+        Rule("Spaces.", ["b"]),
+    ]
+
+
+def test_an_item_that_only_names_leads_what_is_nested_in_it() -> None:
+    assert texts(
+        "- Backend\n  - Python\n    - Use ruff\n    - Format:\n      - no black\n  - SQL\n    - Upper case\n"
+    ) == [
+        "Backend: Python: Use ruff",
+        "Backend: Python: Format: no black",
+        "Backend: SQL: Upper case",
+    ]
+
+
+def test_points_of_points_stay_below_them() -> None:
+    assert texts("- Prefer named exports.\n  - except for all pages\n    - and layouts\n") == [
+        "Prefer named exports.\n- except for all pages\n  - and layouts"
+    ]
+
+
+def test_a_definition_is_one_rule() -> None:
+    assert texts("Branches\n: are named after the ticket\n") == ["Branches: are named after the ticket"]
+
+
+def test_alerts_and_tags_around_a_rule_leave_the_rule() -> None:
+    assert texts("> [!WARNING]\n> Never deploy locally.\n\n<rule name='sql'>Bind parameters.</rule>\n") == [
+        "Never deploy locally.",
+        "Bind parameters.",
+    ]
+
+
+def test_the_name_of_the_file_and_numbers_are_no_tags() -> None:
+    assert [rule.tags for rule in rules("# CLAUDE.md\n## 一、代码风格\n- Tabs.\n# Reminders\n- Test.\n")] == [
+        ["代码风格"],
+        ["reminders"],
+    ]
+
+
+def test_front_matter_of_either_kind_is_no_rule() -> None:
+    assert texts("+++\ntitle = 'x'\n+++\n\n- Tabs.\n") == ["Tabs."]
+
+
+def test_fences_of_tildes_and_fences_in_fences_are_kept() -> None:
+    code = '~~~python\ndef f():\n    """\n    ```\n    """\n~~~'
+    assert texts(f"For example:\n\n{code}\n") == [f"For example:\n{code}"]
+
+
+def test_a_rule_in_other_letters_stands_there_once() -> None:
+    assert texts("- Use tabs.\n- use  TABS.\n") == ["Use tabs."]
+
+
+def test_a_file_of_two_thousand_lines_is_read_whole_and_soon() -> None:
+    lines = [f"## Area {i // 10}\n- Rule {i} of it.\n  - detail {i}\n" for i in range(700)]
+    began = time.perf_counter()
+    found = texts("".join(lines))
+    assert time.perf_counter() - began < 10
+    assert len(found) == 700
+
+
+@pytest.mark.parametrize("piece", ["<", "<a", "a: ", "a. ", "<!--", "<!-->", "!", "・", "|", "@", "`", "a\n"])
+@pytest.mark.parametrize("around", ["{}", "<p>\n{}\n</p>", "# {}a", "- {}\n  - a"])
+def test_hostile_text_is_read_soon(piece: str, around: str) -> None:
+    began = time.perf_counter()
+    read_rules(around.format(piece * 60_000))
+    assert time.perf_counter() - began < 10
 
 
 LINES = st.sampled_from(

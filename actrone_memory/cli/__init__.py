@@ -10,7 +10,8 @@ def main() -> None:
     try:
         from actrone_memory.cli.app import run
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in {"typer", "rich", "markdown_it"}:
+        package = (error.name or "").split(".")[0]
+        if package not in {"typer", "rich", "markdown_it"}:
             raise
-        sys.exit(f"actrone-memory needs the package {error.name}: pip install 'actrone-memory[cli]'")
+        sys.exit(f"actrone-memory needs the package {package}: pip install 'actrone-memory[cli]'")
     run()

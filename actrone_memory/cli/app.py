@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from actrone_memory import ActroneMemoryError, MemoryConfig, MemoryEntry, SyncMemoryManager, ValidationError
 from actrone_memory.cli import doctoring, learning, show, transfer
+from actrone_memory.models import ContentType
 
 app = typer.Typer(
     name="actrone-memory",
@@ -26,7 +28,7 @@ app = typer.Typer(
 SESSION = "command-line"
 """The session in which the command line recalls; it never says anything in it."""
 
-Scope = Annotated[str, typer.Argument(help="What belongs together: a repository, a user, a project.")]
+Scope = Annotated[str, typer.Argument(metavar="SCOPE", help="What belongs together: a repository, a user, a project.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -68,7 +70,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     db: Annotated[
-        Path | None, typer.Option("--db", help="The SQLite file.  [default: ACTRONE_SQLITE_PATH, or one for the user]")
+        Path | None,
+        typer.Option(
+            "--db", metavar="FILE", help="The SQLite file.  [default: ACTRONE_SQLITE_PATH, or one for the user]"
+        ),
     ] = None,
     version: Annotated[  # noqa: ARG001 - the callback answers
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
@@ -82,7 +87,7 @@ def options(
 def learn(
     scope: Scope,
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="AGENTS.md, CLAUDE.md, .cursorrules; - for stdin.")
+        list[str], typer.Argument(metavar="FILE", help="AGENTS.md, CLAUDE.md, .cursorrules; - for stdin.")
     ],
 ) -> None:
     """Learn the rules of files, one memory for each. Again, it changes what has changed in them."""
@@ -90,19 +95,22 @@ def learn(
     with store.open() as memory:
         for path, rules in read:
             stored = memory.list_memories(scope, include_superseded=True)
-            changes = learning.compare(learning.source_of(path), rules, stored)
-            steps = len(changes.stored) + len(changes.deleted)
-            with show.progress(f"Learning {path}", steps) as advance:
-                learning.apply(changes, scope, memory, advance)
+            changes = learning.compare(scope, learning.source_of(path), rules, stored)
+            with show.progress(f"Learning {Path(path).name}") as progress:
+                learning.apply(changes, scope, memory, progress)
             show.learnt(path, changes)
 
 
 @app.command()
 def recall(
     scope: Scope,
-    task: Annotated[str, typer.Argument(help="What is to be done, in words.")],
-    budget: Annotated[int, typer.Option(help="Tokens of the prompt; memories take their share of it.")] = 800,
-    tag: Annotated[list[str] | None, typer.Option(help="Only memories with this tag; may be repeated.")] = None,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What is to be done, in words.")],
+    budget: Annotated[
+        int, typer.Option(min=1, metavar="TOKENS", help="Tokens of the prompt; memories take their share of it.")
+    ] = 800,
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="TAG", help="Only memories with this tag; may be repeated.")
+    ] = None,
     why: Annotated[bool, typer.Option("--why", help="Show what each score is made of.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -127,7 +135,7 @@ def list_(
 @app.command("show")
 def show_(
     scope: Scope,
-    memory_id: Annotated[str, typer.Argument(help="Its id, or the first characters of it.")],
+    memory_id: Annotated[str, typer.Argument(metavar="MEMORY_ID", help="Its id, or the first characters of it.")],
     as_json: AsJson = False,
 ) -> None:
     """Show one memory with all that is known of it."""
@@ -139,27 +147,29 @@ def show_(
 @app.command()
 def forget(
     scope: Scope,
-    memory_ids: Annotated[
-        list[str], typer.Argument(metavar="MEMORY_ID...", help="Ids, or the first characters of them.")
-    ],
+    memory_ids: Annotated[list[str], typer.Argument(metavar="MEMORY_ID", help="Ids, or the first characters of them.")],
 ) -> None:
     """Delete memories for ever."""
     with store.open() as memory:
-        for entry in [_find(memory, scope, memory_id) for memory_id in memory_ids]:
+        found = {(entry := _find(memory, scope, memory_id)).id: entry for memory_id in memory_ids}
+        for entry in found.values():
             memory.delete_memory(scope, entry.id)
             typer.echo(f"Forgotten: {show.line(entry)}")
 
 
 @app.command()
 def erase(scope: Scope, yes: Yes = False) -> None:
-    """Delete everything of a scope for ever: memories, sessions, archived turns."""
+    """Delete all of a scope for ever: memories, sessions, archived turns."""
     with store.open() as memory:
-        memories, sessions = len(memory.list_memories(scope, include_superseded=True)), len(memory.list_sessions(scope))
-        what = f"{show.count(memories, 'memory')} and {show.count(sessions, 'session')} of {scope!r}"
-        if not yes:
-            typer.confirm(f"Delete {what} for ever?", abort=True, err=True)
-        memory.erase_agent_memories(scope, all_sessions=True)
-    typer.echo(f"Erased {what}.")
+        what = _everything(memory, scope)
+        if not what:
+            typer.echo(f"Nothing is stored under {show.printable(scope)!r}.")
+        elif yes or _agreed(f"Delete {what} for ever?"):
+            memory.erase_agent_memories(scope, all_sessions=True)
+            typer.echo(f"Erased {what}.")
+        else:
+            typer.echo("Nothing was erased.", err=True)
+            raise typer.Exit(1)
 
 
 @app.command()
@@ -181,18 +191,20 @@ def sessions(scope: Scope, as_json: AsJson = False) -> None:
 @app.command()
 def export(
     scope: Scope,
-    file: Annotated[str, typer.Argument(help="Where to write; - for stdout.")] = transfer.STANDARD,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - for stdout.")] = transfer.STANDARD,
 ) -> None:
     """Write all of a scope as lines of JSON: memories with their history, sessions with their turns."""
     with store.open() as memory, transfer.writing(file) as write:
         for line in memory.export_agent(scope):
-            write(line)
+            write(show.escaped(line))
 
 
 @app.command("import")
 def import_(
-    file: Annotated[str, typer.Argument(help="What 'export' wrote; - for stdin.")],
-    scope: Annotated[str | None, typer.Option("--as", help="Import it as this scope.  [default: as it was]")] = None,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What 'export' wrote; - for stdin.")],
+    scope: Annotated[
+        str | None, typer.Option("--as", metavar="SCOPE", help="Import it as this scope.  [default: as it was]")
+    ] = None,
 ) -> None:
     """Take in what 'export' wrote, all of it or nothing. What is there already stays."""
     with store.open() as memory, transfer.reading(file) as lines:
@@ -203,7 +215,7 @@ def import_(
 @app.command()
 def reindex() -> None:
     """Embed all memories anew, after a change of the embedder. Interrupted, it goes on where it was."""
-    with show.counting("Embedding") as progress:
+    with show.progress("Embedding") as progress:
         embedded = SyncMemoryManager.reindex(store.config(), progress=progress)
     typer.echo(f"Embedded {show.count(embedded, 'memory')} anew.")
 
@@ -234,10 +246,31 @@ def _find(memory: SyncMemoryManager, scope: str, memory_id: str) -> MemoryEntry:
     return found[0]
 
 
+def _everything(memory: SyncMemoryManager, scope: str) -> str:
+    """What is stored of a scope, in numbers; "" when nothing is."""
+    found = memory.list_memories(scope, content_types=list(get_args(ContentType)), include_superseded=True)
+    turns = sum(entry.content_type == "turn" for entry in found)
+    numbers = {"memory": len(found) - turns, "session": len(memory.list_sessions(scope)), "archived turn": turns}
+    counted = ", ".join(show.count(number, what) for what, number in numbers.items() if number)
+    return f"{counted} of {scope!r}" if counted else ""
+
+
+def _agreed(question: str) -> bool:
+    """Whether whoever sits at the standard input says yes."""
+    typer.echo(f"{question} [y/N] ", nl=False, err=True)
+    answer = sys.stdin.readline()
+    if not answer:
+        typer.echo("\nNobody answers here: give --yes.", err=True)
+    return answer.strip().casefold() in {"y", "yes"}
+
+
 def run() -> None:
     """Run the command that was typed: exit code 0 when it is done, 1 when it cannot be, 2 when it is not understood."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
     try:
-        app()
+        app(prog_name="actrone-memory")
     except ActroneMemoryError as error:
-        typer.echo(f"actrone-memory: {show.printable(str(error))}", err=True)
+        typer.echo(f"actrone-memory: {show.problem(error.message)}", err=True)
         sys.exit(1)

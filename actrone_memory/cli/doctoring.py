@@ -9,8 +9,9 @@ import sqlite3
 from collections.abc import Callable
 from typing import NamedTuple
 
-from actrone_memory import ActroneMemoryError, Embedder, L2Store, MemoryConfig, MemoryManager, SQLiteStore
+from actrone_memory import ActroneMemoryError, L1Store, L2Store, MemoryConfig, MemoryManager, SQLiteStore
 from actrone_memory._factory import build_embedder, build_stores
+from actrone_memory.protocols import AgentListing
 
 EXTRAS = {
     "onnx": ["onnxruntime", "tokenizers"],
@@ -69,30 +70,41 @@ async def _stores_and_embedder(config: MemoryConfig) -> list[Finding]:
         l1, l2 = build_stores(config, None, None)
     except ActroneMemoryError as error:
         return [Finding(False, "store", error.message)]
-    findings: list[Finding] = []
-    embedder = await _embedder(config, l2, findings)
-    if embedder is None:
+    try:
+        store = await _store(l1, l2)
+        embedder = await _embedder(config, l2 if store.ok else None)
+        vectors = [await _vectors(config, l1, l2)] if store.ok and embedder.ok else []
+        return [store, embedder, *(finding for finding in vectors if not finding.ok)]
+    finally:
         await l2.close()
         await l1.close()
-        return findings
+
+
+async def _store(l1: L1Store, l2: L2Store) -> Finding:
+    """The store, when it opens."""
     try:
-        memory = await MemoryManager.create(config, l1=l1, l2=l2, embedder=embedder)
-        agents = await memory.list_agents()
-        where = f"{l2.path}, " if isinstance(l2, SQLiteStore) else ""
-        findings.append(Finding(True, "store", f"{type(l2).__name__}, {where}scopes: {len(agents)}"))
-        await memory.close()
+        tiers = [tier for tier in (l1, l2) if isinstance(tier, AgentListing)]
+        scopes = {scope for tier in tiers for scope in await tier.list_agents()}
     except ActroneMemoryError as error:
-        findings.append(Finding(False, "store", error.message))
-    return findings
+        return Finding(False, "store", error.message)
+    where = f"{l2.path}, " if isinstance(l2, SQLiteStore) else ""
+    return Finding(True, "store", f"{type(l2).__name__}, {where}scopes: {len(scopes)}")
 
 
-async def _embedder(config: MemoryConfig, l2: L2Store, findings: list[Finding]) -> Embedder | None:
+async def _embedder(config: MemoryConfig, l2: L2Store | None) -> Finding:
     """The embedder that the settings name, when it embeds."""
     try:
         embedder = await build_embedder(config, l2)
         await embedder.embed("A sentence to try it with.")
     except ActroneMemoryError as error:
-        findings.append(Finding(False, "embedder", error.message))
-        return None
-    findings.append(Finding(True, "embedder", f"{embedder.name}, {embedder.dimensions} dimensions"))
-    return embedder
+        return Finding(False, "embedder", error.message)
+    return Finding(True, "embedder", f"{embedder.name}, {embedder.dimensions} dimensions")
+
+
+async def _vectors(config: MemoryConfig, l1: L1Store, l2: L2Store) -> Finding:
+    """Whether the embedder can be compared with what filled the store."""
+    try:
+        await (await MemoryManager.create(config, l1=l1, l2=l2)).close()
+    except ActroneMemoryError as error:
+        return Finding(False, "vectors", error.message)
+    return Finding(True, "vectors", "")

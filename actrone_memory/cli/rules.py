@@ -8,6 +8,7 @@ become tags.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,24 +16,23 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-LONGEST_LEAD = 80
-"""Characters of an introduction ("Before you commit:") that is repeated in front of each item of its list."""
+from actrone_memory._ids import memory_id
+from actrone_memory.cli import wording
 
 LONGEST_ITEM = 600
 """Characters of an item with a nested list that is one rule; a longer one gives a rule for each nested item."""
 
-LONGEST_TAG = 80
+LOWEST_LEVEL = 7
+"""Below the six levels of headings."""
 
 _CODE = ("fence", "code_block")
 _LISTS = ("bullet_list", "ordered_list")
-_COLONS = (":", "：")
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n.*?^(?:\1|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
-_SENTENCE_END = re.compile(r"[.!?:;。！？：；…][*_`\"')\]]*$")
+_SUMMARY = re.compile(r"<summary>[^<]*</summary>")
+_MARKUP = re.compile(r"<(/?)([a-zA-Z][\w-]*)[^<>]*>")
+_WRAPPED = re.compile(r"\A<([a-zA-Z][\w-]*)[^<>]*>(.*)</\1>\Z", re.DOTALL)
 _CHECKBOX = re.compile(r"^\[[ xX]\]\s+")
-_DECORATION = re.compile(r"^[^\w]*(?:\d+(?:\.\d+)*[.)]?\s+)?[^\w]*|[*`]+|[^\w\s+#)]+\s*$")
-_WORD = re.compile(r"\w")
 
 
 class Rule(NamedTuple):
@@ -47,11 +47,11 @@ def read_rules(text: str) -> list[Rule]:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
     text = _FRONT_MATTER.sub("", text, count=1)
     blocks = _blocks(text)
-    found: dict[str, list[str]] = {}
+    found: dict[str, Rule] = {}
     for rule in _Reader(titled=sum(block.tag == "h1" for block in blocks) == 1).rules(blocks):
-        if _WORD.search(rule.text):
-            found.setdefault(rule.text, rule.tags)
-    return [Rule(text, tags) for text, tags in found.items()]
+        if wording.says_something(rule.text):
+            found.setdefault(memory_id("", rule.text), rule)
+    return list(found.values())
 
 
 @dataclass
@@ -65,10 +65,20 @@ class _Section:
         self.headings = [(above, name) for above, name in self.headings if above < level]
         self.headings.append((level, title))
 
+    @property
+    def title(self) -> str:
+        return self.headings[-1][1] if self.headings else ""
+
+    def warning(self) -> str:
+        """The heading without which what stands under it would mean the contrary, "" where there is none."""
+        return next((title for title in reversed(self._titles()) if wording.forbids(title)), "")
+
     def tags(self, *more: str) -> list[str]:
+        return list(dict.fromkeys(tag for tag in map(wording.tag, [*self._titles(), *more]) if tag))
+
+    def _titles(self) -> list[str]:
         # The only heading of the first level is the title of the file: it says nothing of a single rule.
-        titles = [title for level, title in self.headings if level > 1 or not self.titled]
-        return list(dict.fromkeys(tag for tag in map(_tag, [*titles, *more]) if tag))
+        return [title for level, title in self.headings if level > 1 or not self.titled]
 
 
 class _Reader:
@@ -83,17 +93,26 @@ class _Reader:
         waiting = ""  # a paragraph that may belong to the block after it
         for before, block in zip([None, *blocks], blocks, strict=False):
             if block.type in _CODE:
-                if before is not None and before.type in _LISTS and found and found[-1].text.endswith(_COLONS):
+                if before is not None and before.type in _LISTS and found and wording.announces(found[-1].text):
                     found[-1] = found[-1]._replace(text=_with_code(found[-1].text, _code(block)))
                 else:
-                    found.append(Rule(_with_code(waiting or self._title(), _code(block)), self._section.tags()))
+                    lead = wording.led(self._section.warning(), waiting) or wording.as_lead(self._section.title)
+                    found.append(self._rule(_with_code(lead, _code(block))))
             elif block.type in _LISTS:
                 found += self._listed(block, waiting)
             else:
                 found += self._stated(waiting)
                 found += self._other(block)
-            waiting = _paragraph(block) if block.type == "paragraph" else ""
+            waiting = self._waiting(block)
         return [*found, *self._stated(waiting)]
+
+    def _waiting(self, block: SyntaxTreeNode) -> str:
+        """The text of a paragraph; one that is bold from end to end is a heading below all others."""
+        text = _paragraph(block) if block.type == "paragraph" else ""
+        if title := wording.emphasised(text):
+            self._section.enter(LOWEST_LEVEL, title)
+            return ""
+        return text
 
     def _other(self, block: SyntaxTreeNode) -> Iterable[Rule]:
         """The rules of a block that stands for itself; a heading has none, and names those that follow."""
@@ -106,22 +125,19 @@ class _Reader:
         return self._rows(block) if block.type == "table" else []
 
     def _stated(self, paragraph: str) -> Iterator[Rule]:
-        """A paragraph is one rule; where every line is a sentence, each line is one."""
-        lines = paragraph.split("\n")
-        apart = len(lines) > 1 and all(_SENTENCE_END.search(line) for line in lines)
-        for text in lines if apart else [" ".join(lines)]:
-            if text:
-                yield Rule(text, self._section.tags())
+        lead = self._section.warning()
+        for text in wording.statements(paragraph):
+            yield self._rule(wording.led(lead, text))
 
     def _listed(self, block: SyntaxTreeNode, before: str) -> Iterator[Rule]:
         """The items of a list; what stands before it leads to each of them, names them all, or is a rule by itself."""
         above, _, last = before.rpartition("\n")
-        leads = len(last) <= LONGEST_LEAD and last.endswith(_COLONS)
-        names = 0 < len(last) <= LONGEST_LEAD and not _SENTENCE_END.search(last)
+        leads, names = wording.introduces(last), wording.names(last)
         yield from self._stated(above if leads or names else before)
-        tags = self._section.tags(last) if names else self._section.tags()
+        tag = last if names else ""
+        lead = last if leads or wording.forbids(tag) else self._section.warning()
         for item in block.children:
-            yield from (Rule(text, tags) for text in self._item(item, last if leads else ""))
+            yield from (self._rule(text, tag) for text in self._item(item, lead))
 
     def _item(self, item: SyntaxTreeNode, lead: str) -> Iterator[str]:
         """The rules of one list item: one, or one for each item nested in it where it only introduces them."""
@@ -130,10 +146,10 @@ class _Reader:
         own = own.replace("\n", " ")
         code = "\n".join(_code(block) for block in blocks if block.type in _CODE)
         nested = [child for block in blocks if block.type in _LISTS for child in block.children]
-        stated = _led(lead, _with_code(own, code) if code else own)
-        if nested and (not own or own.endswith(_COLONS)):
+        stated = wording.led(lead, _with_code(own, code) if code else own)
+        if nested and (not own or wording.announces(own) or wording.labels(own)):
             yield from [stated] if code else []
-            inner = _led(lead, own) if own and len(own) <= LONGEST_LEAD else lead
+            inner = wording.as_lead(wording.led(lead, own)) if own and len(own) <= wording.LONGEST_LEAD else lead
             yield from (text for child in nested for text in self._item(child, inner))
         elif stated:
             yield from _with_points(stated, own, [text for child in nested for text in self._item(child, "")])
@@ -142,21 +158,21 @@ class _Reader:
 
     def _rows(self, table: SyntaxTreeNode) -> Iterator[Rule]:
         """Each row with the names of its columns."""
-        names: list[str] = []
+        columns: list[str] = []
         for row in table.walk():
             if row.type != "tr":
                 continue
             cells = [_inline(cell) for cell in row.children]
-            if not names:
-                names = cells
+            if not columns:
+                columns = cells
                 continue
-            pairs = zip(names, cells, strict=False)
+            pairs = zip(columns, cells, strict=False)
             text = "; ".join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell)
             if text:
-                yield Rule(text, self._section.tags())
+                yield self._rule(wording.led(self._section.warning(), text))
 
-    def _title(self) -> str:
-        return f"{self._section.headings[-1][1]}:" if self._section.headings else ""
+    def _rule(self, text: str, *tags: str) -> Rule:
+        return Rule(text, self._section.tags(*tags))
 
 
 def _code(block: SyntaxTreeNode) -> str:
@@ -171,13 +187,25 @@ def _blocks(text: str) -> list[SyntaxTreeNode]:
 
 def _inside(block: SyntaxTreeNode) -> list[SyntaxTreeNode]:
     """What stands between the tags of a block of HTML, read as Markdown: people wrap rules in tags of their own."""
-    return [inner for inner in _blocks(_MARKUP.sub("", _COMMENT.sub("", block.content))) if inner.type != "html_block"]
+    text = _MARKUP.sub(_spoken, _without_comments(block.content))
+    return [inner for inner in _blocks(text) if inner.type != "html_block"]
+
+
+def _without_comments(text: str) -> str:
+    """``text`` without comments, and without the titles of what can be folded away."""
+    commented, end, rest = text.rpartition("-->")  # no comment ends in the rest: not looking there keeps this quick
+    return _SUMMARY.sub("", _COMMENT.sub("", commented + end) + rest)
+
+
+def _spoken(tag: re.Match[str]) -> str:
+    """What remains of a tag: its name where it opens and forbids, as ``<bad>`` does."""
+    closes, name = tag.groups()
+    return f"{name.capitalize()}: " if not closes and wording.forbids(name) else ""
 
 
 def _paragraph(block: SyntaxTreeNode) -> str:
-    """The text of a paragraph with its line ends, without comments."""
-    lines = [line.strip() for line in _COMMENT.sub("", _source(block)).split("\n")]
-    return "\n".join(line for line in lines if line)
+    """The lines of a paragraph, without comments and without tags around the whole."""
+    return wording.lines_of(_WRAPPED.sub(r"\2", _without_comments(_source(block)).strip()))
 
 
 def _source(block: SyntaxTreeNode) -> str:
@@ -186,26 +214,16 @@ def _source(block: SyntaxTreeNode) -> str:
 
 
 def _inline(block: SyntaxTreeNode) -> str:
-    return " ".join(_COMMENT.sub("", _source(block)).split())
+    return " ".join(_without_comments(_source(block)).split())
 
 
 def _with_points(stated: str, own: str, points: Sequence[str]) -> list[str]:
     """A rule with what is nested in it: one text, or one for each point where that would be long."""
-    whole = "\n".join([stated, *(f"- {point}" for point in points)])
+    whole = "\n".join([stated, *(textwrap.indent(f"- {point}", "  ").removeprefix("  ") for point in points)])
     if not points or len(whole) <= LONGEST_ITEM:
         return [whole]
-    shared = f"{own.rstrip('.')}:" if len(own) <= LONGEST_LEAD else ""
-    return [stated, *(_led(shared, point) for point in points)]
-
-
-def _led(lead: str, text: str) -> str:
-    return f"{lead} {text}".strip() if text else ""
+    return [stated, *(wording.led(own if len(own) <= wording.LONGEST_LEAD else "", point) for point in points)]
 
 
 def _with_code(text: str, code: str) -> str:
     return f"{text}\n{code}" if text else code
-
-
-def _tag(heading: str) -> str:
-    """A heading as a tag: lower case, without numbering and decoration."""
-    return " ".join(_DECORATION.sub(" ", heading).split()).casefold()[:LONGEST_TAG].strip()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -14,7 +15,7 @@ from rich.text import Text
 
 from actrone_memory import Imported, MemoryEntry, RetrievedContext, SessionMetadata
 from actrone_memory.cli.doctoring import Finding
-from actrone_memory.cli.learning import Changes
+from actrone_memory.cli.learning import Changes, shown_source
 
 SHORT_ID = 8
 """Characters of an id that are shown in lists: enough to name one of thousands."""
@@ -22,11 +23,17 @@ SHORT_ID = 8
 LINE = 100
 """Characters of a memory in a list."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What steers a terminal, or shows text in another order than it has."""
+
 _PLURALS = {"memory": "memories"}
 
-_out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-_err = Console(stderr=True)
+ARGUMENTS = {"agent_id": "SCOPE", "query": "TASK", "tags": "--tag", "lines": "FILE"}
+"""What the engine's arguments are called here."""
+
+_colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+_out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True, color_system=_colours)
+_err = Console(stderr=True, color_system=_colours)
 
 
 def say(text: str | Text = "") -> None:
@@ -39,9 +46,21 @@ def printable(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
+def escaped(document: str) -> str:
+    """The same JSON, without a character that steers a terminal."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", document)
+
+
+def problem(message: str) -> str:
+    """The message of an error, in the words of the command line."""
+    argument, colon, rest = message.partition(":")
+    said = f"{ARGUMENTS.get(argument, argument)}{colon}{rest}"
+    return printable(said.replace("MemoryManager.reindex()", "'actrone-memory reindex'"))
+
+
 def as_json(value: Any) -> None:
     """Print JSON, one document, in the letters of its texts."""
-    _out.out(json.dumps(value, ensure_ascii=False, indent=2), highlight=False)
+    _out.out(escaped(json.dumps(value, ensure_ascii=False, indent=2)), highlight=False)
 
 
 def count(number: int, what: str) -> str:
@@ -50,30 +69,25 @@ def count(number: int, what: str) -> str:
 
 
 @contextmanager
-def progress(title: str, steps: int) -> Iterator[Callable[[], None]]:
-    """A bar on the terminal while steps are taken; nothing where no one looks."""
-    with _bar(visible=steps > 0) as bar:
-        task = bar.add_task(printable(title), total=steps)
-        yield lambda: bar.advance(task)
-
-
-def _bar(*, visible: bool) -> Progress:
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=_err,
-        transient=True,
-        disable=not (visible and _err.is_terminal),
-    )
+def progress(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on the terminal that is told how many are done, of how many; nothing where no one looks."""
+    if not _err.is_terminal:
+        yield lambda *_: None
+        return
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=_err, transient=True) as bar:
+        task = bar.add_task(printable(title), total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def learnt(path: str, changes: Changes) -> None:
     """What one file has taught."""
-    total = len(changes.stored) + changes.unchanged
-    deleted = f", {len(changes.deleted)} deleted" if changes.deleted else ""
-    say(f"{path}: {count(total, 'rule')}, {len(changes.stored)} new, {changes.unchanged} unchanged{deleted}.")
+    known = changes.unchanged
+    learnt, forgotten = len(changes.stored), len(changes.deleted)
+    parts = [f"{count(learnt, 'rule')} learnt"] if learnt else ["no rules in it" if not known else "nothing new"]
+    parts += [f"{forgotten} forgotten"] if forgotten else []
+    parts += [f"{known} unchanged"] if known else []
+    say(f"{path}: {', '.join(parts)}.")
 
 
 def context(found: RetrievedContext, *, why: bool, json_wanted: bool) -> None:
@@ -152,14 +166,6 @@ def imported(what: Imported) -> None:
     say(f"Imported {count(what.memories, 'memory')} and {count(what.sessions, 'session')}.")
 
 
-@contextmanager
-def counting(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar for work that tells how many are done, of how many."""
-    with _bar(visible=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
 def findings(found: Sequence[Finding], *, json_wanted: bool) -> None:
     """What a doctor's examination found, problems with what to do."""
     if json_wanted:
@@ -167,7 +173,7 @@ def findings(found: Sequence[Finding], *, json_wanted: bool) -> None:
         return
     for finding in found:
         mark = ("ok ", "green") if finding.ok else ("!! ", "bold red")
-        say(Text.assemble(mark, (f"{finding.subject:10}", "dim"), printable(finding.text)))
+        say(Text.assemble(mark, (f"{finding.subject:10}", "dim"), problem(finding.text)))
 
 
 def line(found: MemoryEntry) -> Text:
@@ -186,7 +192,8 @@ def _bullet(found: MemoryEntry) -> Text:
 
 def _reasons(found: MemoryEntry) -> str:
     parts = ", ".join(f"{name} {value:.2f}" for name, value in (found.score_parts or {}).items())
-    return f"score {found.score or 0:.2f} ({parts}); {found.content_type}, {found.source}, {found.id[:SHORT_ID]}"
+    source = printable(shown_source(found.source))
+    return f"score {found.score or 0:.2f} ({parts}); {found.content_type}, {source}, {found.id[:SHORT_ID]}"
 
 
 def _document(found: MemoryEntry) -> dict[str, Any]:
