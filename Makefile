@@ -68,7 +68,7 @@ models: ## Test the embedders with real models, in an environment of their own
 
 .PHONY: with-models
 with-models: $(VENV)/.models
-	@$(python) -m pytest tests/test_model_embedders.py tests/test_local_chain.py
+	@$(python) -m pytest tests/test_model_embedders.py tests/test_local_chain.py tests/test_reranking.py
 
 .PHONY: bench
 bench: $(VENV)/.bench ## Measure speed, size and recall (DATA=folder for recall, ARGS=--quick for a short run)

@@ -46,10 +46,12 @@ from actrone_memory.protocols import (
     TurnBatches,
     VectorCache,
 )
+from actrone_memory.reranking import CrossEncoderReranker
 from actrone_memory.stores.in_memory import InMemoryStore
 from actrone_memory.stores.qdrant import QdrantStore
 from actrone_memory.stores.redis import RedisStore
 from actrone_memory.stores.sqlite import SQLiteStore
+from actrone_memory.summarising import OpenAISummariser
 from actrone_memory.sync import SyncMemoryManager
 
 __version__ = "0.1.0"
@@ -59,6 +61,7 @@ __all__ = [
     "ArchiveLog",
     "BatchWrites",
     "ConfigurationError",
+    "CrossEncoderReranker",
     "Dropped",
     "Embedder",
     "EmbedderBinding",
@@ -82,6 +85,7 @@ __all__ = [
     "OnnxEmbedder",
     "OpenAIEmbedder",
     "OpenAIFactExtractor",
+    "OpenAISummariser",
     "Page",
     "PagedSearch",
     "QdrantStore",

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
 from actrone_memory import _validation
-from actrone_memory._local_chain import local_embedder
+from actrone_memory._local_chain import aside, local_embedder
+from actrone_memory._model_embedder import HUB_NAME
 from actrone_memory.config import MemoryConfig
 from actrone_memory.embedders.hashing import HashingEmbedder
 from actrone_memory.embedders.openai import OpenAIEmbedder
@@ -11,10 +18,15 @@ from actrone_memory.embedders.static import StaticEmbedder
 from actrone_memory.errors import ConfigurationError, StoreConnectionError, ValidationError
 from actrone_memory.extraction import OpenAIFactExtractor
 from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
+from actrone_memory.reranking import CrossEncoderReranker
 from actrone_memory.stores.in_memory import InMemoryStore
 from actrone_memory.stores.qdrant import QdrantStore
 from actrone_memory.stores.redis import RedisStore
 from actrone_memory.stores.sqlite import SQLiteStore
+from actrone_memory.summarising import OpenAISummariser
+from actrone_memory.tokens import token_counter
+
+logger = logging.getLogger("actrone_memory")
 
 SECONDS_PER_HOUR = 3600.0
 
@@ -66,6 +78,46 @@ def _sqlite_store(config: MemoryConfig) -> SQLiteStore:
     )
 
 
+class Parts(NamedTuple):
+    """What a manager works with besides its stores; ``built`` are those made here, ``failure`` why one is missing."""
+
+    embedder: Embedder
+    summariser: Summariser | None
+    extractor: FactExtractor | None
+    reranker: Reranker | None
+    built: Sequence[object]
+    failure: ConfigurationError | None
+
+
+async def build_parts(
+    config: MemoryConfig,
+    l2: L2Store,
+    embedder: Embedder | None,
+    summariser: Summariser | None,
+    extractor: FactExtractor | None,
+    reranker: Reranker | None,
+) -> Parts:
+    """The given parts, and those of the settings for what is not given.
+
+    Raises:
+        ConfigurationError: the settings name what is not installed or cannot be had.
+    """
+    if config.token_counter != "heuristic":  # noqa: S105
+        # Beside the event loop, once: the counter itself then takes no time to make.
+        await aside(lambda: token_counter(config.token_counter, config.tiktoken_encoding))
+    given = embedder, summariser, extractor
+    embedder = embedder if embedder is not None else await build_embedder(config, l2)
+    extractor = extractor if extractor is not None else build_extractor(config)
+    summariser = summariser if summariser is not None else build_summariser(config)
+    found = reranker if reranker is not None else await build_reranker(config)
+    pairs = zip(given, (embedder, summariser, extractor), strict=True)
+    built = [part for handed_in, part in pairs if handed_in is None]
+    failure = found if isinstance(found, ConfigurationError) else None
+    return Parts(
+        embedder, summariser, extractor, None if isinstance(found, ConfigurationError) else found, built, failure
+    )
+
+
 async def build_embedder(config: MemoryConfig, l2: L2Store | None) -> Embedder:
     """The embedder that ``embedding_provider`` names; "local" looks first for the one that filled ``l2``.
 
@@ -88,32 +140,83 @@ async def build_embedder(config: MemoryConfig, l2: L2Store | None) -> Embedder:
         case "hashing":
             return HashingEmbedder(config.hashing_dimensions)
         case "openai":
-            key = config.openai_api_key.get_secret_value() if config.openai_api_key else ""
-            return OpenAIEmbedder(key, config.embedding_model, config.embedding_dimensions)
+            return OpenAIEmbedder(
+                _openai_key(config),
+                config.embedding_model,
+                config.embedding_dimensions,
+                base_url=config.openai_base_url,
+            )
 
 
 def build_extractor(config: MemoryConfig) -> FactExtractor | None:
     """The extractor that ``extract_facts`` asks for, None when it does not."""
     if not config.extract_facts:
         return None
-    key = config.openai_api_key.get_secret_value() if config.openai_api_key else ""
-    if not key.strip():
+    key = _openai_key(config)
+    if not key:
         raise ConfigurationError(
             "extract_facts=True needs an extractor: set ACTRONE_OPENAI_API_KEY, or pass create(extractor=...).",
             {"setting": "extract_facts"},
         )
-    return OpenAIFactExtractor(key)
+    return OpenAIFactExtractor(key, config.summarisation_model, base_url=config.openai_base_url)
 
 
-def build_reranker(config: MemoryConfig) -> Reranker | None:
-    """The reranker that ``rerank_enabled`` asks for, None when it does not."""
+def build_summariser(config: MemoryConfig) -> Summariser | None:
+    """OpenAI's, when ``summarisation_model`` is set or conversations go there anyway (``embedding_provider="openai"``).
+
+    None without ``auto_summarise`` or without a key. A key alone sends no conversation anywhere.
+    """
+    chosen = "summarisation_model" in config.model_fields_set
+    if not config.auto_summarise or not (chosen or config.embedding_provider == "openai"):
+        return None
+    key = _openai_key(config)
+    if not key:
+        logger.warning("summarisation_model is set and nothing is summarised: ACTRONE_OPENAI_API_KEY is missing")
+        return None
+    return OpenAISummariser(key, config.summarisation_model, base_url=config.openai_base_url)
+
+
+def _openai_key(config: MemoryConfig) -> str:
+    return config.openai_api_key.get_secret_value().strip() if config.openai_api_key else ""
+
+
+async def close_built(parts: Iterable[object]) -> None:
+    """Close those of the parts built here that hold connections."""
+    for part in parts:
+        if isinstance(part, OpenAIEmbedder | OpenAIFactExtractor | OpenAISummariser):
+            await part.close()
+
+
+async def build_reranker(config: MemoryConfig) -> Reranker | ConfigurationError | None:
+    """The reranker that ``rerank_enabled`` asks for, None when it does not.
+
+    For a model that must be downloaded and cannot be had now, the error: results then keep the order of the search.
+
+    Raises:
+        ConfigurationError: a package is missing, or the folder holds no cross-encoder.
+    """
     if not config.rerank_enabled:
         return None
-    raise ConfigurationError(
-        f"rerank_enabled=True: the reranker {config.rerank_model!r} is not available in this version. Pass one of your "
-        "own as create(reranker=...).",
-        {"setting": "rerank_enabled", "missing": "reranker"},
-    )
+    try:
+        return await aside(lambda: _reranker(config.rerank_model))
+    except ConfigurationError as error:
+        failure = ConfigurationError(
+            f"rerank_enabled=True, rerank_model={config.rerank_model!r}: {error.message}",
+            {**error.details, "setting": "rerank_model"},
+        )
+        if "missing" in error.details or not _is_on_a_hub(config.rerank_model):
+            raise failure from error
+        return failure
+
+
+def _is_on_a_hub(model: str) -> bool:
+    return HUB_NAME.fullmatch(model) is not None and not Path(model).is_dir()
+
+
+@cache
+def _reranker(model: str) -> CrossEncoderReranker:
+    """The same one in the whole process."""
+    return CrossEncoderReranker(model)
 
 
 def check_parts(

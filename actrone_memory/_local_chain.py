@@ -60,7 +60,7 @@ class _Link(NamedTuple):
         """The embedder, the same one in the whole process."""
         outcome = _outcomes.get((self.name, self.dimensions))
         if outcome is None:
-            outcome = await _aside(self._outcome)
+            outcome = await aside(self._outcome)
         if isinstance(outcome, ConfigurationError):
             raise _UnavailableError(outcome)
         return outcome
@@ -87,7 +87,7 @@ async def local_embedder(model: str, l2: L2Store) -> Embedder:
         ConfigurationError: the folder holds no model that can be loaded, or the store was filled by an embedder
             that cannot be had any more.
     """
-    links = await _aside(lambda: _links(model)) if model_folder(model) else _links(model)
+    links = await aside(lambda: _links(model)) if model_folder(model) else _links(model)
     reasons = []
     for link in links:
         if not link.for_new_stores:
@@ -163,7 +163,7 @@ def _static() -> StaticEmbedder:
     return StaticEmbedder()
 
 
-async def _aside(work: Callable[[], Result]) -> Result:
+async def aside(work: Callable[[], Result]) -> Result:
     """What ``work`` returns, on a thread that ends with it: the loop goes on, and no pool is left behind."""
     worker = ThreadPoolExecutor(1, thread_name_prefix="actrone-loading")
     try:

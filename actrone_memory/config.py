@@ -42,6 +42,9 @@ MAX_DIMENSIONS = 65_536
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 """The model of the local embedders: small, and measured."""
 
+CROSS_ENCODER = "Xenova/ms-marco-MiniLM-L-6-v2"
+"""The model of the reranker: as small as MiniLM, made to order the results of a search."""
+
 _warned_variables: set[str] = set()
 
 
@@ -69,6 +72,7 @@ class MemoryConfig(BaseSettings):
     embedding_provider: Literal["openai", "local", "static", "hashing"] = "local"
     local_model: Name = MINILM
     openai_api_key: SecretStr | None = None
+    openai_base_url: Name | None = None
     embedding_model: Name = "text-embedding-3-small"
     embedding_dimensions: Count = 1536
     hashing_dimensions: Annotated[int, Field(ge=1, le=MAX_DIMENSIONS)] = 256
@@ -86,7 +90,7 @@ class MemoryConfig(BaseSettings):
     hybrid_retrieval: bool = True
     newer_wins: bool = True
     rerank_enabled: bool = False
-    rerank_model: Name = "Xenova/ms-marco-MiniLM-L-6-v2"
+    rerank_model: Name = CROSS_ENCODER
     rerank_top_k: Count = 20
 
     extract_facts: bool = False
@@ -98,6 +102,7 @@ class MemoryConfig(BaseSettings):
     shutdown_grace_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
 
     token_counter: Literal["heuristic", "tiktoken"] = "heuristic"  # noqa: S105
+    tiktoken_encoding: Name = "o200k_base"
     budget_fraction_system: Share = 0.3
     budget_fraction_episodic: Share = 0.25
     budget_fraction_session: Share = 0.35

@@ -74,7 +74,7 @@ class MemoryManager:
         self._config = config
         embedder = self._embedder = with_cache(embedder, l1)
         self._extractor = extractor
-        self._count = token_counter(config.token_counter)
+        self._count = token_counter(config.token_counter, config.tiktoken_encoding)
         self._hot = HotTier(l1)
         self._cold = ColdTier(l2, EmbedderIdentity(embedder.name, embedder.dimensions))
         self._archive = Archive(self._hot, self._cold, embedder, config, self._count, summariser)
@@ -90,6 +90,7 @@ class MemoryManager:
         self._caught_up: set[str] = set()
         self._closed = False
         self._finished = False
+        self._built: Sequence[object] = ()  # by `create`: what nobody else has ends with the manager
 
     @classmethod
     async def create(
@@ -116,10 +117,11 @@ class MemoryManager:
         """
         config = _factory.checked_config(config)
         l1, l2 = _factory.build_stores(config, l1, l2)
-        embedder = embedder if embedder is not None else await _factory.build_embedder(config, l2)
-        extractor = extractor if extractor is not None else _factory.build_extractor(config)
-        reranker = reranker if reranker is not None else _factory.build_reranker(config)
-        manager = cls(l1, l2, embedder, config, summariser, extractor, reranker)
+        parts = await _factory.build_parts(config, l2, embedder, summariser, extractor, reranker)
+        manager = cls(l1, l2, parts.embedder, config, parts.summariser, parts.extractor, parts.reranker)
+        manager._built = parts.built
+        if parts.failure is not None:
+            manager._background.report(parts.failure, "Loading the reranker")
         try:
             await manager._cold.check_embedder()
         except StoreConnectionError as error:
@@ -172,13 +174,15 @@ class MemoryManager:
         """
         config = _factory.checked_config(config)
         l1, store = _factory.build_stores(config, None, l2)
-        embedder = embedder if embedder is not None else await _factory.build_embedder(config, None)
+        built = [] if embedder is not None else [await _factory.build_embedder(config, None)]
+        embedder = built[0] if embedder is None else embedder
         _factory.check_parts(l1, store, embedder, None, None, None)
         try:
             return await reindexed(
                 ColdTier(store, EmbedderIdentity(embedder.name, embedder.dimensions)), embedder, progress
             )
         finally:
+            await _factory.close_built(built)
             await l1.close()  # the one built here; both tiers, when none was given
 
     # --- conversation ---------------------------------------------------------------------------------------------
@@ -518,6 +522,7 @@ class MemoryManager:
             self._dismiss_attendants()
             return
         await self._background.close(self._config.shutdown_grace_seconds)
+        await _factory.close_built(self._built)
         try:
             await self._hot.close()
         finally:

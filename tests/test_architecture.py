@@ -41,9 +41,10 @@ PURE = {
     "_vocabulary",
     "_wordpieces",
 }
-TEXT = {"context", "extraction"}
+TEXT = {"context", "extraction", "reranking", "summarising"}
 INDEX = {"_index"}
-MODEL = {"_model_embedder"}
+MODEL = {"_model_embedder", "_onnx_folder"}
+REMOTE = {"_openai"}
 PARTS = {"embedders", "stores"}
 MACHINERY = {
     "_archive",
@@ -69,7 +70,7 @@ LAYERS: list[set[str]] = [
     BOTTOM,
     SEAMS,
     PURE,
-    TEXT | INDEX | MODEL,
+    TEXT | INDEX | MODEL | REMOTE,
     PARTS,
     MACHINERY,
     {"manager"},
@@ -80,16 +81,16 @@ LAYERS: list[set[str]] = [
 
 CORE_PACKAGES = {"numpy", "pydantic", "pydantic_core", "pydantic_settings", "snowballstemmer"}
 OPTIONAL_PACKAGES = {
-    "fastembed": {"actrone_memory.embedders.onnx"},
+    "fastembed": {"actrone_memory.embedders.onnx", "actrone_memory.reranking"},
     "httpx": {"actrone_memory.stores.qdrant.link"},
     "huggingface_hub": {"actrone_memory._model_embedder", "actrone_memory.embedders.sentence_transformers"},
     "langchain": {"actrone_langchain"},
     "langchain_core": {"actrone_langchain"},
     "langgraph": {"actrone_langchain"},
     "llama_index": {"actrone_llamaindex"},
-    "loguru": {"actrone_memory.embedders.onnx"},
-    "onnxruntime": {"actrone_memory.embedders.onnx"},
-    "openai": {"actrone_memory.embedders.openai", "actrone_memory.extraction"},
+    "loguru": {"actrone_memory._onnx_folder"},
+    "onnxruntime": {"actrone_memory.embedders.onnx", "actrone_memory.reranking"},
+    "openai": {"actrone_memory._openai"},
     "pytest": {"actrone_memory.testing"},
     "portalocker": {"actrone_memory.stores.qdrant.link"},
     "qdrant_client": {
@@ -100,9 +101,9 @@ OPTIONAL_PACKAGES = {
     "redis": {"actrone_memory.stores.redis.clients", "actrone_memory.stores.redis.store"},
     "markdown_it": {"actrone_memory.cli.rules"},
     "rich": {"actrone_memory.cli.show"},
-    "sentence_transformers": {"actrone_memory.embedders.sentence_transformers"},
+    "sentence_transformers": {"actrone_memory.embedders.sentence_transformers", "actrone_memory.reranking"},
     "tiktoken": {"actrone_memory.tokens"},
-    "tokenizers": {"actrone_memory.embedders.onnx"},
+    "tokenizers": {"actrone_memory._onnx_folder"},
     "torch": {"actrone_memory.embedders.sentence_transformers"},
     "typer": {"actrone_memory.cli.app"},
 }
@@ -213,7 +214,7 @@ def test_the_index_imports_only_pure_modules_and_what_is_below(module: str) -> N
 @pytest.mark.parametrize("module", engine_modules(PARTS))
 def test_a_store_or_embedder_sees_neither_the_manager_nor_another_part(module: str) -> None:
     others = {target for target in own_imports(module) if part(target) != part(module)}
-    assert {room(target) for target in others} <= BOTTOM | SEAMS | PURE | INDEX | MODEL
+    assert {room(target) for target in others} <= BOTTOM | SEAMS | PURE | INDEX | MODEL | REMOTE
 
 
 @pytest.mark.parametrize("module", CLIENTS)

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -33,7 +34,7 @@ from actrone_memory._budget import (
 )
 from actrone_memory._render import EARLIER_TURNS, MEMORIES, RECENT_TURNS, render
 from actrone_memory.testing import ID_PAIRS
-from actrone_memory.tokens import TokenCounter, heuristic_tokens
+from actrone_memory.tokens import TiktokenCounter, TokenCounter, heuristic_tokens
 
 SECTIONS = (MEMORIES, EARLIER_TURNS, RECENT_TURNS)
 WHEN = datetime(2025, 3, 4, tzinfo=UTC)
@@ -212,6 +213,8 @@ async def test_agents_and_sessions_of_any_ids_never_mix(pairs: list[tuple[str, s
 
 # --- the budget -------------------------------------------------------------------------------------------------------
 
+tokenizer = cache(TiktokenCounter)
+
 COUNTERS: dict[str, TokenCounter] = {
     "four characters": heuristic_tokens,
     "a character": len,
@@ -220,6 +223,7 @@ COUNTERS: dict[str, TokenCounter] = {
     "a line": lambda text: len(text.splitlines()),
     "a begun run of one kind": lambda text: len(re.findall(r"\s+|\w+|[^\w\s]+", text)),
     "a full ten characters": lambda text: len(text) // 10,
+    "a token of GPT-4o": lambda text: tokenizer()(text),
 }
 SPLITS = [
     (0.3, 0.25, 0.35, 0.1),

@@ -1,0 +1,406 @@
+"""OpenAI's API, or a server that speaks it: a client for each event loop, retries, deadlines, no key in errors."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import random
+import threading
+import time
+import weakref
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from actrone_memory import _validation
+from actrone_memory.errors import ActroneMemoryError, ConfigurationError
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+Answer = TypeVar("Answer")
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+RETRIES = 3
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 10.0
+"""A pause doubles with every attempt; half of it is left to chance, so that many callers do not come back at once."""
+
+CLOSE_SECONDS = 5.0
+"""How long `close` waits for the loop of another thread; one that hangs closes its client when it goes on."""
+
+DROPPED_SECONDS = 0.5
+"""A client that was dropped and not closed is closed after so long: not sooner, so that a loop that ends does it."""
+
+ANSWER_SECONDS = 120.0
+"""A chat model writes a hundred tokens a second and a summary has a few hundred; the rest is for queues and retries."""
+
+LONGEST_READ = 60_000
+"""Characters of a conversation for one question: even at two tokens each they fit into a window of 128,000."""
+
+READ_AT_ONCE = 100_000
+"""Bytes of an answer that are read within three milliseconds; longer ones are read beside the event loop."""
+
+LONGEST_REASON = 300
+"""Characters of a server's own words in an error."""
+
+TRANSIENT_STATUS = frozenset({408, 409, 429})
+NO_QUOTA = "insufficient_quota"
+"""What OpenAI calls a 429 that no waiting cures."""
+
+
+class UnreadableAnswerError(Exception):
+    """The server answered with something that is no answer; another attempt may get one."""
+
+
+class _Failure(NamedTuple):
+    """Why an attempt failed; ``wait_seconds`` is what the server asked for."""
+
+    reason: str
+    may_pass: bool = True
+    status: int | None = None
+    wait_seconds: float | None = None
+
+
+class OpenAIAccess:
+    """Questions to one server with one key, from any event loop. ``part`` is who asks, ``setting`` names its model.
+
+    Raises:
+        ConfigurationError: the package openai is missing, or key or address cannot be used.
+    """
+
+    def __init__(
+        self,
+        part: str,
+        api_key: str,
+        model: str,
+        base_url: str | None,
+        *,
+        setting: str,
+        error: Callable[[str, dict[str, Any]], ActroneMemoryError],
+    ) -> None:
+        if importlib.util.find_spec("openai") is None:
+            raise ConfigurationError(
+                f"{part} needs openai: pip install 'actrone-memory[openai]'.", {"missing": "openai", "extra": "openai"}
+            )
+        self._part, self._setting, self._make_error = part, setting, error
+        self._key, self._url = SecretStr(_checked_key(part, api_key)), _checked_url(base_url)
+        if not isinstance(model, str) or not model.strip():
+            raise ConfigurationError(f"{part} needs the name of a model, not {_validation.shown(model)}.")
+        self._model = model
+        self._lock = threading.Lock()
+        self._openings: dict[asyncio.AbstractEventLoop, asyncio.Task[_Open]] = {}
+        weakref.finalize(self, _let_go, self._openings).atexit = False
+
+    async def ask(
+        self, call: Callable[[AsyncOpenAI], Awaitable[Any]], read: Callable[[bytes], Answer], seconds: float
+    ) -> Answer:
+        """What ``read`` makes of the body that ``call`` gets, after at most ``seconds`` and three retries.
+
+        Rate limits, errors of the server, cut connections and answers that ``read`` finds unreadable are tried again
+        after a pause, or after the time the server names; what another attempt cannot cure is not.
+
+        Raises:
+            ActroneMemoryError: as ``error`` makes it; ``details["status"]`` is the HTTP status, None without an answer.
+        """
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + seconds
+        attempt = 1
+        while isinstance(outcome := await self._attempt(call, read, min(seconds / 2, ends - loop.time())), _Failure):
+            pause = _pause_seconds(attempt, outcome.wait_seconds)
+            if not outcome.may_pass or attempt > RETRIES or loop.time() + pause >= ends:
+                # Raised here and not where it was caught: the client's exception may quote the key.
+                raise self._error(outcome, attempt)
+            await asyncio.sleep(pause)
+            attempt += 1
+        return outcome
+
+    async def close(self) -> None:
+        """Close every client, whatever loop it belongs to; a later question opens one again."""
+        with self._lock:
+            opened = [opening.result() for opening in self._openings.values() if _has_opened(opening)]
+            self._openings.clear()
+        for one in opened:
+            await one.end_from(asyncio.get_running_loop())
+
+    async def _attempt(
+        self, call: Callable[[AsyncOpenAI], Awaitable[Any]], read: Callable[[bytes], Answer], seconds: float
+    ) -> Answer | _Failure:
+        try:
+            async with asyncio.timeout(seconds):
+                response = await call(await self._client())
+            body: bytes = response.http_response.content
+            return read(body) if len(body) <= READ_AT_ONCE else await asyncio.to_thread(read, body)
+        except ActroneMemoryError:
+            raise
+        except TimeoutError:
+            return _Failure(f"no answer within {seconds:.3g} seconds")
+        except UnreadableAnswerError as error:
+            return _Failure(f"the answer cannot be read: {error}")
+        except Exception as error:  # of any library below: none of their messages may pass on unseen
+            return self._failure(error)
+
+    def _failure(self, error: Exception) -> _Failure:
+        status: int | None = getattr(error, "status_code", None)
+        if status is None:
+            return _Failure(self._without_key(_words(error.__cause__ or error)))
+        reason = self._without_key(_words(error))
+        may_pass = status in TRANSIENT_STATUS or status >= 500
+        if getattr(error, "code", None) == NO_QUOTA:
+            may_pass = False
+        return _Failure(f"status {status}, {reason}", may_pass, status, _wait_seconds(error))
+
+    def _error(self, failure: _Failure, attempts: int) -> ActroneMemoryError:
+        reason = failure.reason.rstrip(".")
+        if attempts > 1:
+            reason += f", after {attempts} attempts"
+        if failure.may_pass and failure.wait_seconds is not None:
+            reason += f"; it asks to come back in {failure.wait_seconds:g} seconds"
+        return self._make_error(
+            f"{self._part} at {self._url} failed: {reason}. {self._advice(failure)}",
+            {"status": failure.status, "attempts": attempts, "model": self._model},
+        )
+
+    def _advice(self, failure: _Failure) -> str:
+        match failure.status:
+            case 401 | 403:
+                return f"Set ACTRONE_OPENAI_API_KEY to a key that may use {self._model!r} there."
+            case 404:
+                return f"Check {self._setting} ({self._model!r}) and ACTRONE_OPENAI_BASE_URL."
+            case 429 if not failure.may_pass:
+                return "The account has no credit left."
+            case 429:
+                return "Ask less often, or raise the account's limits."
+            case None:
+                return "Check the network and ACTRONE_OPENAI_BASE_URL."
+            case status if status >= 500:
+                return "Try again later."
+            case _:
+                return f"Check {self._setting} ({self._model!r})."
+
+    def _without_key(self, text: str) -> str:
+        return " ".join(text.replace(self._key.get_secret_value(), "***").split())[:LONGEST_REASON]
+
+    async def _client(self) -> AsyncOpenAI:
+        """The running loop's client."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            for ended in [known for known in self._openings if known.is_closed()]:
+                del self._openings[ended]
+            opening = self._openings.get(loop)
+            if opening is None or (opening.done() and not _has_opened(opening)):
+                opening = self._openings[loop] = loop.create_task(_opened(self._key, self._url))
+        return (await asyncio.shield(opening)).client
+
+
+class ChatModel:
+    """Questions to a chat model about a conversation, each by itself.
+
+    Raises:
+        ConfigurationError: see `OpenAIAccess`.
+    """
+
+    def __init__(self, part: str, api_key: str, model: str, base_url: str | None) -> None:
+        self._model = model
+        self._access = OpenAIAccess(part, api_key, model, base_url, setting="summarisation_model", error=_model_error)
+
+    async def answers(self, instructions: str, conversation: str, **options: Any) -> list[str]:
+        """What the model says to each stretch of the conversation that it can read at once; mostly there is one.
+
+        Raises:
+            ActroneMemoryError: code "model"; it cannot be reached, refuses, or says nothing.
+        """
+        return [await self._answer(instructions, piece, options) for piece in _pieces(conversation)]
+
+    async def close(self) -> None:
+        """Close the connections; a later question opens them again."""
+        await self._access.close()
+
+    async def _answer(self, instructions: str, text: str, options: dict[str, Any]) -> str:
+        messages = [{"role": "system", "content": instructions}, {"role": "user", "content": text}]
+        return await self._access.ask(
+            lambda client: client.chat.completions.with_raw_response.create(
+                model=self._model,
+                messages=messages,
+                **options,
+            ),
+            _chat_text,
+            ANSWER_SECONDS,
+        )
+
+
+def parsed(content: bytes, key: str) -> list[Any]:
+    """The list under ``key`` of an answer.
+
+    Raises:
+        UnreadableAnswerError: there is none.
+    """
+    try:
+        answer = json.loads(content)
+    except (ValueError, RecursionError):
+        raise UnreadableAnswerError("it is no JSON") from None
+    found = answer.get(key) if isinstance(answer, dict) else None
+    if not isinstance(found, list):
+        raise UnreadableAnswerError(f"it has no list {key!r}")
+    return found
+
+
+def _chat_text(content: bytes) -> str:
+    match parsed(content, "choices"):
+        case [{"finish_reason": "length"}, *_]:
+            raise _model_error("The chat model was cut off before it had finished.", {"finish_reason": "length"})
+        case [{"message": {"content": str(text)}}, *_] if text.strip():
+            return text
+    raise UnreadableAnswerError("the model said nothing")
+
+
+def _model_error(message: str, details: dict[str, Any]) -> ActroneMemoryError:
+    return ActroneMemoryError(message, code="model", details=details)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Stretches of at most `LONGEST_READ` characters, parted between turns where that is possible."""
+    while len(text) > LONGEST_READ:
+        between = text.rfind("\n\n", LONGEST_READ // 2, LONGEST_READ)
+        end = between if between > 0 else LONGEST_READ
+        yield text[:end]
+        text = text[end:]
+    yield text
+
+
+def _checked_key(part: str, api_key: object) -> str:
+    key = api_key.strip() if isinstance(api_key, str) else ""
+    if not key:
+        raise ConfigurationError(
+            f"{part} needs an API key: set ACTRONE_OPENAI_API_KEY. A server that asks for none takes any.",
+            {"setting": "openai_api_key"},
+        )
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigurationError(
+            f"The API key of {part} holds characters that no key has; look for a line break or a quotation mark in "
+            "ACTRONE_OPENAI_API_KEY.",
+            {"setting": "openai_api_key"},
+        )
+    return key
+
+
+def _checked_url(base_url: str | None) -> str:
+    if base_url is None:
+        return OPENAI_URL
+    with suppress(ValueError):
+        parts = urlsplit(base_url.strip())
+        bare = not (parts.username or parts.password or parts.query or parts.fragment)
+        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and bare:
+            return parts.geturl()
+    raise ConfigurationError(  # without the address, which may hold a password
+        "openai_base_url must be an address like https://host/v1, without a password and a query; the key goes to "
+        "openai_api_key.",
+        {"setting": "openai_base_url"},
+    )
+
+
+def _new_client(key: SecretStr, url: str) -> AsyncOpenAI:
+    """A client that leaves retries and deadlines to us. Importing and making it takes seconds: on a thread."""
+    from openai import AsyncOpenAI
+
+    client = AsyncOpenAI(api_key=key.get_secret_value(), base_url=url, max_retries=0, timeout=ANSWER_SECONDS)
+    _ = client.embeddings, client.chat.completions  # imported on first use
+    return client
+
+
+async def _opened(key: SecretStr, url: str) -> _Open:
+    opened = _Open(await asyncio.to_thread(_new_client, key, url), asyncio.get_running_loop())
+    await anext(opened.lifetime)  # from here on the loop ends it when it ends itself
+    return opened
+
+
+class _Open:
+    """A client that stays open until it is ended, at the latest by its loop, which closes its generators at its end."""
+
+    held: ClassVar[set[_Open]] = set()
+    """All of them: a generator that nobody has is closed too, but no loop waits until it is."""
+
+    def __init__(self, client: AsyncOpenAI, loop: asyncio.AbstractEventLoop) -> None:
+        self.client, self.loop = client, loop
+        self.lifetime = self._until_ended()
+        self.held.difference_update([other for other in tuple(self.held) if other.loop.is_closed()])
+        self.held.add(self)
+
+    async def _until_ended(self) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            self.held.discard(self)
+            await self.client.close()
+
+    async def end(self) -> None:
+        """Close the client; called on its loop."""
+        with suppress(RuntimeError):  # the loop is doing the same
+            await self.lifetime.aclose()
+
+    async def end_from(self, here: asyncio.AbstractEventLoop) -> None:
+        """Close the client on its loop, whichever runs ``here``.
+
+        That of a loop that stands still is closed when the loop runs again, or ends.
+        """
+        if self.loop is here:
+            await self.end()
+        elif self.loop.is_running():
+            ending = self.end()
+            try:
+                ended = asyncio.run_coroutine_threadsafe(ending, self.loop)
+            except RuntimeError:
+                ending.close()
+                return
+            await asyncio.wait([asyncio.wrap_future(ended)], timeout=CLOSE_SECONDS)
+
+    def end_soon(self) -> None:
+        """Close the client in a moment, unless its loop ends before."""
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self.loop.call_later, DROPPED_SECONDS, self._start_ending)
+
+    def _start_ending(self) -> None:
+        self._ending = self.loop.create_task(self.end())
+
+
+def _let_go(openings: dict[asyncio.AbstractEventLoop, asyncio.Task[_Open]]) -> None:
+    for opening in openings.values():
+        if _has_opened(opening):
+            opening.result().end_soon()
+
+
+def _has_opened(opening: asyncio.Task[_Open]) -> bool:
+    return opening.done() and not opening.cancelled() and opening.exception() is None
+
+
+def _pause_seconds(attempt: int, asked_for: float | None) -> float:
+    longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
+    chance = random.uniform(longest / 2, longest)  # noqa: S311 - to spread load, not to hide
+    return chance if asked_for is None else asked_for + chance / 2
+
+
+def _words(error: BaseException) -> str:
+    """What went wrong, in the words of the server or of the library."""
+    body = getattr(error, "body", None)
+    if isinstance(body, dict) and isinstance(body.get("message"), str):
+        return str(body["message"])
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _wait_seconds(error: Exception) -> float | None:
+    """What the server's ``Retry-After`` asks for, in seconds or until a date; None when it does not say."""
+    headers = getattr(getattr(error, "response", None), "headers", {})
+    named = headers.get("retry-after", "")
+    with suppress(ValueError):
+        return max(0.0, float(headers.get("retry-after-ms", "")) / 1000)
+    with suppress(ValueError):
+        return max(0.0, float(named))
+    with suppress(ValueError):
+        return max(0.0, parsedate_to_datetime(named).timestamp() - time.time())
+    return None
