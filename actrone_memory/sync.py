@@ -213,11 +213,12 @@ class _LoopThread:
     def stop(self) -> None:
         """End the loop and its thread; `run` is refused from now on."""
         with self._lock:
-            self.stopped = True
+            is_first, self.stopped = not self.stopped, True
             thread, loop = self._thread, self._loop
         if thread is None or loop is None or not thread.is_alive():
             return
-        loop.call_soon_threadsafe(loop.stop)
+        if is_first:  # told twice, the loop would break off what it does at its end
+            loop.call_soon_threadsafe(loop.stop)
         if thread is not threading.current_thread():
             thread.join()
 

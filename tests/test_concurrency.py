@@ -238,3 +238,16 @@ async def test_closing_a_manager_ends_the_threads_of_all_that_wrap_it() -> None:
         with pytest.raises(ConfigurationError):
             wrapper.get_recent_turns("a", "s")
     await memory.close()
+
+
+def test_a_plain_manager_that_is_closed_from_many_sides_at_once_ends_quietly() -> None:
+    for _ in range(30):
+        plain = SyncMemoryManager.create(MemoryConfig(embedding_provider="hashing"))
+        plain.inject_memory("a", "Tests run with vitest.")
+        closers = [threading.Thread(target=plain._runner.stop) for _ in range(4)]
+        closers.append(threading.Thread(target=asyncio.run, args=[plain.manager.close()]))
+        for closer in closers:
+            closer.start()
+        for closer in closers:
+            closer.join()
+        assert plain._runner.stopped
