@@ -434,10 +434,12 @@ async def test_an_erasure_amid_the_writes_of_other_managers_leaves_nothing_of_be
     await eraser.erase_agent_memories("a", all_sessions=True)
     for one in (*writers, eraser):
         await one.drain()
-    assert server.key_names() == []
-    assert await eraser.list_memories("a", content_types=["turn", "injected"]) == []
+    left, found = server.key_names(), await eraser.list_memories("a", content_types=["turn", "injected"])
     for one in (*writers, eraser):
         await one.close()
+    # Work that found nothing left to archive may have asked for the epoch of the vectors, which holds nothing said.
+    assert [name for name in left if not name.endswith(b":vector-epoch")] == []
+    assert found == []
 
 
 # --- the cache of vectors ---------------------------------------------------------------------------------------------
