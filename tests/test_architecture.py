@@ -42,7 +42,7 @@ PURE = {
     "_wordpieces",
 }
 TEXT = {"context", "extraction", "reranking", "summarising"}
-INDEX = {"_index"}
+INDEX = {"_index", "_page_search"}
 MODEL = {"_model_embedder", "_onnx_folder"}
 REMOTE = {"_openai"}
 PARTS = {"embedders", "stores"}

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from actrone_memory import _validation
 from actrone_memory._index import AgentIndex
+from actrone_memory._page_search import PageSearch
 from actrone_memory._ranking import Weights
 from actrone_memory._session_log import SessionLog
-from actrone_memory._shelf import prepare
+from actrone_memory._shelf import Query, prepare
 from actrone_memory._store_calls import (
     by_activity,
     check_dimensions,
@@ -19,7 +20,6 @@ from actrone_memory._store_calls import (
     check_ids,
     check_settings,
     checked_copy,
-    checked_query,
     dimensions_with,
     foreign_id,
     new_vectors,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class InMemoryStore:
+class InMemoryStore(PageSearch):
     """An `L1Store` and an `L2Store` with every capability, safe to use from many threads and event loops.
 
     ``max_turns`` is the number of whole turns a session keeps. The weights order a search without ``query_text``.
@@ -266,62 +266,7 @@ class InMemoryStore:
             index = self._indexes.get(agent_id)
             return index.entries(types, include_superseded=include_superseded) if index else []
 
-    async def search(
-        self,
-        agent_id: str,
-        query_embedding: list[float],
-        threshold: float,
-        limit: int = 20,
-        content_types: list[ContentType] | None = None,
-        query_text: str | None = None,
-    ) -> list[MemoryEntry]:
-        """The best matches, each with its ``score``; see `actrone_memory._ranking` for admission and order.
-
-        Without ``query_text``: cosine >= ``threshold``, ordered by relevance x cosine + recency x 0.5^(age / 30 d).
-        With it: cosine >= ``threshold`` or a strong match of words, ordered by both together.
-
-        Raises:
-            ValidationError: ``limit`` below 1, or a query of other dimensions than the stored vectors.
-        """
-        page = await self.search_page(
-            agent_id,
-            query_embedding,
-            threshold,
-            limit=limit,
-            consider=limit,
-            content_types=content_types,
-            query_text=query_text,
-        )
-        return page.entries
-
-    async def search_page(
-        self,
-        agent_id: str,
-        query_embedding: list[float],
-        threshold: float,
-        *,
-        background: tuple[float, float] | None = None,
-        newer_first: bool = False,
-        limit: int,
-        consider: int,
-        content_types: list[ContentType] | None = None,
-        query_text: str | None = None,
-        tags: list[str] | None = None,
-    ) -> Page:
-        """The ``limit`` best matches that carry any of ``tags``, and the ids of all considered; see `PagedSearch`."""
-        check_ids(agent_id)
-        query = checked_query(
-            query_embedding,
-            threshold,
-            self._weights,
-            background=background,
-            newer_first=newer_first,
-            limit=limit,
-            consider=consider,
-            content_types=content_types,
-            query_text=query_text,
-            tags=tags,
-        )
+    async def _answer(self, agent_id: str, query: Query) -> Page:
         with self._lock:
             index = self._indexes.get(agent_id)
             if not index:

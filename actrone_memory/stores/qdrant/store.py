@@ -24,6 +24,7 @@ import numpy as np
 
 from actrone_memory import _validation
 from actrone_memory._index import AgentIndex
+from actrone_memory._page_search import PageSearch
 from actrone_memory._ranking import Weights, inverse_document_frequency
 from actrone_memory._shelf import CONTEXT, Census, Query, Shelf, prepare, read_entry
 from actrone_memory._sparse_terms import term_number
@@ -32,7 +33,6 @@ from actrone_memory._store_calls import (
     check_identity,
     check_ids,
     check_settings,
-    checked_query,
     dimensions_with,
     foreign_id,
 )
@@ -94,7 +94,7 @@ DELETES = 3
 """How often a deletion is said and looked after before it counts as failed."""
 
 
-class QdrantStore:
+class QdrantStore(PageSearch):
     """An `L2Store` with every capability in one Qdrant collection, for many threads, loops and processes at once.
 
     ``url`` is a server's address (Qdrant 1.19 or newer), or ``:memory:`` or ``path:/some/dir`` for the client's own
@@ -316,62 +316,7 @@ class QdrantStore:
         living = sorted((p for p in payloads if p["epoch"] >= erased), key=lambda payload: payload["written"])
         return sorted((read_entry(p["document"].encode()) for p in living), key=lambda entry: entry.timestamp)
 
-    async def search(
-        self,
-        agent_id: str,
-        query_embedding: list[float],
-        threshold: float,
-        limit: int = 20,
-        content_types: list[ContentType] | None = None,
-        query_text: str | None = None,
-    ) -> list[MemoryEntry]:
-        """The best matches, each with its ``score``; see `actrone_memory._ranking` for admission and order.
-
-        Without ``query_text``: cosine >= ``threshold``, ordered by relevance x cosine + recency x 0.5^(age / 30 d).
-        With it: cosine >= ``threshold`` or a strong match of words, ordered by both together.
-
-        Raises:
-            ValidationError: ``limit`` below 1, or a query of other dimensions than the stored vectors.
-        """
-        page = await self.search_page(
-            agent_id,
-            query_embedding,
-            threshold,
-            limit=limit,
-            consider=limit,
-            content_types=content_types,
-            query_text=query_text,
-        )
-        return page.entries
-
-    async def search_page(
-        self,
-        agent_id: str,
-        query_embedding: list[float],
-        threshold: float,
-        *,
-        background: tuple[float, float] | None = None,
-        newer_first: bool = False,
-        limit: int,
-        consider: int,
-        content_types: list[ContentType] | None = None,
-        query_text: str | None = None,
-        tags: list[str] | None = None,
-    ) -> Page:
-        """The ``limit`` best matches that carry any of ``tags``, and the ids of all considered; see `PagedSearch`."""
-        check_ids(agent_id)
-        query = checked_query(
-            query_embedding,
-            threshold,
-            self._weights,
-            background=background,
-            newer_first=newer_first,
-            limit=limit,
-            consider=consider,
-            content_types=content_types,
-            query_text=query_text,
-            tags=tags,
-        )
+    async def _answer(self, agent_id: str, query: Query) -> Page:
         dimensions = await self._look()
         talks = [shelf.talk for shelf in AgentIndex().shelves(query.content_types)]
         if dimensions is None or not talks:

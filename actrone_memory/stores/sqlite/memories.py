@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Sequence
 
 from actrone_memory import _validation
-from actrone_memory._ranking import Weights
-from actrone_memory._shelf import prepare
-from actrone_memory._store_calls import check_ids, checked_query
+from actrone_memory._page_search import PageSearch
+from actrone_memory._shelf import Query, prepare
+from actrone_memory._store_calls import check_ids
 from actrone_memory.models import ContentType, MemoryEntry
 from actrone_memory.protocols import Page
 from actrone_memory.stores.sqlite.agents import agent_hash, next_epoch
@@ -26,12 +26,11 @@ from actrone_memory.stores.sqlite.file import SQLiteFile
 from actrone_memory.stores.sqlite.indexes import Indexes
 
 
-class Memories:
+class Memories(PageSearch):
     """An `L2Store` in the file, with every capability of one but those in `vectors`."""
 
     _file: SQLiteFile
     _indexes: Indexes
-    _weights: Weights
 
     async def upsert(self, entry: MemoryEntry) -> None:
         """Store or replace one entry.
@@ -93,59 +92,7 @@ class Memories:
 
         return await self._file.read(entries)
 
-    async def search(
-        self,
-        agent_id: str,
-        query_embedding: list[float],
-        threshold: float,
-        limit: int = 20,
-        content_types: list[ContentType] | None = None,
-        query_text: str | None = None,
-    ) -> list[MemoryEntry]:
-        """The best matches, each with its ``score``; as `InMemoryStore.search` finds and orders them.
-
-        Raises:
-            ValidationError: ``limit`` below 1, or a query of other dimensions than the stored vectors.
-        """
-        page = await self.search_page(
-            agent_id,
-            query_embedding,
-            threshold,
-            limit=limit,
-            consider=limit,
-            content_types=content_types,
-            query_text=query_text,
-        )
-        return page.entries
-
-    async def search_page(
-        self,
-        agent_id: str,
-        query_embedding: list[float],
-        threshold: float,
-        *,
-        background: tuple[float, float] | None = None,
-        newer_first: bool = False,
-        limit: int,
-        consider: int,
-        content_types: list[ContentType] | None = None,
-        query_text: str | None = None,
-        tags: list[str] | None = None,
-    ) -> Page:
-        """The ``limit`` best matches that carry any of ``tags``, and the ids of all considered; see `PagedSearch`."""
-        check_ids(agent_id)
-        query = checked_query(
-            query_embedding,
-            threshold,
-            self._weights,
-            background=background,
-            newer_first=newer_first,
-            limit=limit,
-            consider=consider,
-            content_types=content_types,
-            query_text=query_text,
-            tags=tags,
-        )
+    async def _answer(self, agent_id: str, query: Query) -> Page:
         return await self._indexes.search(agent_id, query)
 
     async def delete(self, memory_id: str) -> None:
