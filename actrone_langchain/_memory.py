@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
 from actrone_langchain import _arguments
@@ -33,33 +33,36 @@ class Memory:
     def run(self, steps: Steps[_Result]) -> _Result:
         """Take the steps as plain calls."""
         memory = self.given if isinstance(self.given, SyncMemoryManager) else _plain_calls(self.given)
+
+        async def answer(call: Callable[[Any], Any]) -> Any:
+            return call(memory)
+
         try:
-            call = next(steps)
-            while True:
-                try:
-                    answer = call(memory)
-                except BaseException as error:
-                    call = steps.throw(error)
-                else:
-                    call = steps.send(answer)
+            _taken(steps, answer).send(None)  # it never waits, so that its first step is its last
         except StopIteration as done:
             result: _Result = done.value
             return result
+        raise AssertionError("a plain call does not wait")
 
     async def arun(self, steps: Steps[_Result]) -> _Result:
         """Take the steps one by one on the running loop."""
-        try:
-            call = next(steps)
-            while True:
-                try:
-                    answer = await call(self._manager)
-                except BaseException as error:
-                    call = steps.throw(error)
-                else:
-                    call = steps.send(answer)
-        except StopIteration as done:
-            result: _Result = done.value
-            return result
+        return await _taken(steps, lambda call: call(self._manager))
+
+
+async def _taken(steps: Steps[_Result], answer: Callable[[Callable[[Any], Any]], Awaitable[Any]]) -> _Result:
+    """The result of the steps, each call answered by ``answer``; they are told of what it raises."""
+    try:
+        call = next(steps)
+        while True:
+            try:
+                answered = await answer(call)
+            except BaseException as error:  # an interrupt too: the steps may have something to put right
+                call = steps.throw(error)
+            else:
+                call = steps.send(answered)
+    except StopIteration as done:
+        result: _Result = done.value
+        return result
 
 
 def _plain_calls(manager: MemoryManager) -> SyncMemoryManager:

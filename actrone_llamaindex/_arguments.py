@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from llama_index.core.base.llms.types import ChatMessage
+from pydantic import BeforeValidator
 
 from actrone_llamaindex._messages import storable, text_of
 from actrone_memory import TokenBudgetError, ValidationError
@@ -21,6 +24,11 @@ def identifier(value: object, field: str) -> str:
     if storable(value) != value:
         raise ValidationError(field, "must not contain the NUL character or a lone surrogate")
     return value
+
+
+AgentId = Annotated[str, BeforeValidator(lambda value: identifier(value, "agent_id"))]
+SessionId = Annotated[str, BeforeValidator(lambda value: identifier(value, "session_id"))]
+"""Fields that hold ids."""
 
 
 def whole_number(value: object, field: str) -> int:

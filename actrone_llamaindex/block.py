@@ -12,6 +12,7 @@ from llama_index.core.memory import BaseMemoryBlock
 from pydantic import Field, field_validator
 
 from actrone_llamaindex import _arguments, _exact, _messages
+from actrone_llamaindex._arguments import AgentId, SessionId
 from actrone_llamaindex._link import ManagerLink
 from actrone_memory import ConfigurationError, RetrievedContext
 
@@ -35,19 +36,9 @@ class ActroneMemoryBlock(BaseMemoryBlock[str]):
 
     name: str = "actrone_memory"
     memory: ManagerLink = Field(default_factory=lambda: ManagerLink.to(None))
-    agent_id: str
-    session_id: str | None = None
+    agent_id: AgentId
+    session_id: SessionId | None = None
     token_budget: int = DEFAULT_TOKEN_BUDGET
-
-    @field_validator("agent_id", mode="before")
-    @classmethod
-    def _check_agent_id(cls, value: object) -> str:
-        return _arguments.identifier(value, "agent_id")
-
-    @field_validator("session_id", mode="before")
-    @classmethod
-    def _check_session_id(cls, value: object) -> str | None:
-        return None if value is None else _arguments.identifier(value, "session_id")
 
     @field_validator("token_budget", mode="before")
     @classmethod

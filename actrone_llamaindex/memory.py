@@ -10,6 +10,7 @@ from llama_index.core.memory import BaseMemory
 from pydantic import Field, field_validator
 
 from actrone_llamaindex import _arguments, _messages
+from actrone_llamaindex._arguments import AgentId, SessionId
 from actrone_llamaindex._link import ManagerLink
 from actrone_llamaindex._messages import Said
 from actrone_llamaindex._steps import Steps, answered, awaited, call, completed
@@ -38,19 +39,9 @@ class ActroneMemory(BaseMemory):
     """
 
     memory: ManagerLink = Field(default_factory=lambda: ManagerLink.to(None))
-    agent_id: str
-    session_id: str
+    agent_id: AgentId
+    session_id: SessionId
     token_budget: int = DEFAULT_TOKEN_BUDGET
-
-    @field_validator("agent_id", mode="before")
-    @classmethod
-    def _check_agent_id(cls, value: object) -> str:
-        return _arguments.identifier(value, "agent_id")
-
-    @field_validator("session_id", mode="before")
-    @classmethod
-    def _check_session_id(cls, value: object) -> str:
-        return _arguments.identifier(value, "session_id")
 
     @field_validator("token_budget", mode="before")
     @classmethod
