@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 from actrone_memory._background import Background, Work
 from actrone_memory._cold_tier import ColdTier
-from actrone_memory._embedding import embed_all, embedder_of
+from actrone_memory._embedding import embed_all
 from actrone_memory._hot_tier import HotTier
 from actrone_memory._ids import archived_turn_id, summary_id
 from actrone_memory._turns import ARCHIVED_TOOL_CHARACTERS, is_answered, turn_text
 from actrone_memory.config import MemoryConfig
+from actrone_memory.embedders.cache import CachedEmbedder
 from actrone_memory.errors import ActroneMemoryError
 from actrone_memory.models import MemoryEntry, Turn, utc_now
 from actrone_memory.protocols import Embedder, Summariser
@@ -33,7 +34,7 @@ class Archive:
         self,
         hot: HotTier,
         cold: ColdTier,
-        embedder: Embedder,
+        embedder: CachedEmbedder,
         config: MemoryConfig,
         count: TokenCounter,
         summariser: Summariser | None,
@@ -65,7 +66,7 @@ class Archive:
         """Index what is not indexed yet; returns the number of turns."""
         archived = 0
         while True:
-            embedder = await embedder_of(self._embedder, agent_id)
+            embedder = await self._embedder.for_agent(agent_id)
             epoch = await self._cold.erasure_epoch(agent_id)
             turns = (await self._hot.unarchived(agent_id, session_id))[:TURNS_PER_BATCH]
             if not turns:
@@ -100,7 +101,7 @@ class Archive:
     async def _summarise(self, agent_id: str, session_id: str, new_turns: int, summariser: Summariser) -> None:
         """Summarise the turns since the last summary, once there are enough of them and the lock allows it."""
         key = agent_id, session_id
-        embedder = await embedder_of(self._embedder, agent_id)
+        embedder = await self._embedder.for_agent(agent_id)
         epoch = await self._cold.erasure_epoch(agent_id)
         if key not in self._turns_until_summary:
             uncovered = await self._uncovered(agent_id, session_id)

@@ -9,7 +9,7 @@ from typing import NamedTuple, get_args
 
 from actrone_memory import _budget
 from actrone_memory._cold_tier import ColdTier
-from actrone_memory._embedding import embed_one, shorten
+from actrone_memory._embedding import embed_query, shorten
 from actrone_memory._hot_tier import HotTier
 from actrone_memory._ids import archived_turn_id
 from actrone_memory._ranking import DEFAULT_THRESHOLD
@@ -70,7 +70,7 @@ class Recall:
         tags: list[str] | None,
     ) -> list[MemoryEntry]:
         """The best matches, at most ``limit``; memories only when ``content_types`` is None."""
-        request = _Request(agent_id, query, await embed_one(self._embedder, query), limit)
+        request = _Request(agent_id, query, await embed_query(self._embedder, query), limit)
         types = MEMORY_TYPES if content_types is None else content_types
         page = await self._matches(request, max(limit, self._reranked_most), types, tags)
         return page.entries[:limit]
@@ -88,7 +88,7 @@ class Recall:
         config, count = self._config, self._count
         types = EVERY_TYPE if content_types is None else content_types
         share = _budget.shares(token_budget, config.budget_fraction_episodic, config.budget_fraction_session)
-        request = _Request(agent_id, query, await embed_one(self._embedder, query), config.max_episodic_memories)
+        request = _Request(agent_id, query, await embed_query(self._embedder, query), config.max_episodic_memories)
         first = min(max(FIRST_PAGE, self._reranked_most), request.consider)
         recent, (memories, turns, degraded) = await asyncio.gather(
             self._hot.recent_turns(agent_id, session_id), self._long_term(request, first, types, tags)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from actrone_memory._cold_tier import ColdTier
-from actrone_memory._embedding import batches, embed_all
-from actrone_memory._statements import stated_text
+from actrone_memory._embedding import batches, embed_entries
 from actrone_memory.errors import ActroneMemoryError
 from actrone_memory.protocols import Embedder
 
@@ -25,9 +24,7 @@ async def reindexed(cold: ColdTier, embedder: Embedder, progress: Callable[[int,
         before, total = pending, done + len(pending)
         for agent_id, memory_ids in _by_agent(pending):
             entries = await cold.get_with_embeddings(agent_id, memory_ids)
-            vectors = await embed_all(embedder, [stated_text(entry) for entry in entries]) if entries else []
-            for entry, vector in zip(entries, vectors, strict=True):
-                entry.embedding = vector
+            await embed_entries(embedder, entries)
             await cold.add_vectors(entries)
             done += len(memory_ids)
             if progress is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TypeVar, get_args
+from typing import NamedTuple, TypeVar, get_args
 
 import numpy as np
 import pydantic
@@ -15,6 +15,7 @@ from actrone_memory._json import MAX_JSON_BYTES, JsonForm
 from actrone_memory._similarity import as_vector
 from actrone_memory.errors import TokenBudgetError, ValidationError
 from actrone_memory.models import ContentType, MemoryEntry, Sensitivity, ToolResult, Turn
+from actrone_memory.protocols import ExtractedFact
 
 MAX_ID_CHARACTERS = 256
 MAX_TEXT_CHARACTERS = 1_000_000
@@ -154,9 +155,9 @@ def _one_of(value: object, field: str, choices: tuple[_Choice, ...]) -> _Choice:
     raise ValidationError(field, f"must be one of {', '.join(choices)}; is {shown(value)}")
 
 
-def sensitivity(value: object) -> Sensitivity:
+def sensitivity(value: object, field: str = "sensitivity") -> Sensitivity:
     """One of the `Sensitivity` values."""
-    return _one_of(value, "sensitivity", get_args(Sensitivity))
+    return _one_of(value, field, get_args(Sensitivity))
 
 
 def content_types(value: object) -> list[ContentType] | None:
@@ -286,6 +287,64 @@ def record(
     if not (said or checked.tool_results or checked.metadata):
         raise ValidationError(f"{prefix}user_message", "nothing to store: give a message, tool results or metadata")
     return checked
+
+
+class Injected(NamedTuple):
+    """The checked arguments of ``inject_memory``; errors about them begin with ``prefix``."""
+
+    content: str
+    importance: float
+    session_id: str
+    topic_tags: list[str]
+    source: str
+    sensitivity: Sensitivity
+    supersedes: str | None
+    prefix: str
+
+
+_INJECTABLE = Injected._fields[:-1]
+
+
+def injected(given: Mapping[str, object], prefix: str = "") -> Injected:
+    """The arguments of ``inject_memory``, each checked; what is not given has the default there."""
+    return Injected(
+        content=filled_text(given.get("content"), f"{prefix}content"),
+        importance=importance(given.get("importance", 0.8), f"{prefix}importance"),
+        session_id=identifier(given.get("session_id", "injected"), f"{prefix}session_id"),
+        topic_tags=tags(given.get("topic_tags"), f"{prefix}topic_tags"),
+        source=identifier(given.get("source", "injected"), f"{prefix}source"),
+        sensitivity=sensitivity(given.get("sensitivity", "none"), f"{prefix}sensitivity"),
+        supersedes=None if (named := given.get("supersedes")) is None else identifier(named, f"{prefix}supersedes"),
+        prefix=prefix,
+    )
+
+
+def injections(value: object) -> list[Injected]:
+    """A list of texts, of dicts with the arguments of ``inject_memory``, of facts or of memories."""
+    return [
+        injected(_injectable(item, f"memories[{i}]"), f"memories[{i}].")
+        for i, item in enumerate(_list(value, "memories"))
+    ]
+
+
+def _injectable(item: object, field: str) -> Mapping[str, object]:
+    """What of ``item`` is injected: a memory's id and time, for example, are its own."""
+    match item:
+        case str():
+            return {"content": item}
+        case ExtractedFact():
+            return vars(item)
+        case MemoryEntry():
+            return {**vars(item), "importance": vars(item).get("importance_score")}
+        case Mapping():
+            given = dict(item)
+            unknown = [name for name in given if name not in _INJECTABLE]
+            if unknown:
+                raise ValidationError(field, f"has {shown(unknown[0])}; it may have {', '.join(_INJECTABLE)}")
+            return given
+    raise ValidationError(
+        field, f"must be a text, a dict with a content, an ExtractedFact or a MemoryEntry, not {type(item).__name__}"
+    )
 
 
 def entries(value: object) -> list[MemoryEntry]:

@@ -6,10 +6,10 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -18,21 +18,29 @@ from actrone_memory import _factory, _validation
 from actrone_memory._archive import Archive
 from actrone_memory._background import Work
 from actrone_memory._cold_tier import ColdTier
-from actrone_memory._embedding import embed_one, embedder_of, forget_vectors, with_cache
+from actrone_memory._embedding import batches, embed_entries, with_cache
 from actrone_memory._hot_tier import HotTier
-from actrone_memory._ids import memory_id
-from actrone_memory._memories import MemoryWriter, extracted_facts, fact_entry
+from actrone_memory._memories import MemoryWriter, Stated, extracted_facts, fact_entry, injected_entry
 from actrone_memory._recall import MEMORY_TYPES, Recall
 from actrone_memory._reindex import reindexed
-from actrone_memory._statements import stated_text
 from actrone_memory._transfer import Imported, Transfer
 from actrone_memory._turns import turn_text
 from actrone_memory._turnstile import Turnstile
+from actrone_memory._validation import Injected
 from actrone_memory.config import MemoryConfig
 from actrone_memory.context import RetrievedContext
 from actrone_memory.errors import ConfigurationError, StoreConnectionError
 from actrone_memory.models import ContentType, MemoryEntry, Sensitivity, SessionMetadata, ToolResult, Turn, utc_now
-from actrone_memory.protocols import Embedder, EmbedderIdentity, FactExtractor, L1Store, L2Store, Reranker, Summariser
+from actrone_memory.protocols import (
+    Embedder,
+    EmbedderIdentity,
+    ExtractedFact,
+    FactExtractor,
+    L1Store,
+    L2Store,
+    Reranker,
+    Summariser,
+)
 from actrone_memory.tokens import token_counter
 
 logger = logging.getLogger("actrone_memory")
@@ -310,26 +318,47 @@ class MemoryManager:
             EmbeddingError: the embedder failed; nothing was written.
         """
         self._check_agent(agent_id)
-        content = _validation.filled_text(content, "content")
-        entry = MemoryEntry(
-            id=memory_id(agent_id, content),
-            agent_id=agent_id,
-            session_id=_validation.identifier(session_id, "session_id"),
-            content=content,
-            content_type="injected",
-            importance_score=_validation.importance(importance),
-            topic_tags=_validation.tags(topic_tags),
-            token_count=self._count(content),
-            source=_validation.identifier(source, "source"),
-            sensitivity=_validation.sensitivity(sensitivity),
-        )
-        if supersedes is not None:
-            _validation.identifier(supersedes, "supersedes")
-        await self._turnstile.pass_through()
-        embedder = await embedder_of(self._embedder, agent_id)
-        entry.embedding = await embed_one(embedder, stated_text(entry))
-        await self._writer.write(entry, supersedes)
-        return entry.id
+        given = {
+            "content": content,
+            "importance": importance,
+            "session_id": session_id,
+            "topic_tags": topic_tags,
+            "source": source,
+            "sensitivity": sensitivity,
+            "supersedes": supersedes,
+        }
+        return (await self._inject(agent_id, [_validation.injected(given)]))[0]
+
+    async def inject_memories(
+        self, agent_id: str, memories: Sequence[str | Mapping[str, Any] | ExtractedFact | MemoryEntry]
+    ) -> list[str]:
+        """Store many facts as `inject_memory` would one after the other, in few steps; their ids, in order.
+
+        A memory is a text, or a dict with the arguments of `inject_memory` by their names, or an `ExtractedFact`. A
+        `MemoryEntry` is injected as a memory of its own, of this agent and of now. The whole list is checked and
+        embedded before anything is written. Then it is written in steps: what a store that fails has taken already
+        stays, and the same call again completes it.
+
+        Raises:
+            ValidationError: it names the place in the list, for example ``memories[3].importance``.
+            MemoryNotFoundError: a ``supersedes`` is no memory of this agent; nothing was written.
+            EmbeddingError: the embedder failed; nothing was written.
+        """
+        self._check_agent(agent_id)
+        return await self._inject(agent_id, _validation.injections(memories))
+
+    async def _inject(self, agent_id: str, memories: Sequence[Injected]) -> list[str]:
+        stated = [
+            Stated(injected_entry(agent_id, one, self._count(one.content)), one.supersedes, one.prefix)
+            for one in memories
+        ]
+        await self._writer.require(agent_id, stated)
+        embedder = await self._embedder.for_agent(agent_id)
+        for some in batches(stated):
+            await self._turnstile.pass_through()
+            await embed_entries(embedder, [one.entry for one in some])
+        await self._writer.write(agent_id, stated)
+        return [one.entry.id for one in stated]
 
     async def search_memories(
         self,
@@ -401,7 +430,7 @@ class MemoryManager:
         await self._hot.mark_erased(agent_id)
         await self._cold.delete_agent(agent_id)
         # Last: what was embedded before and is cached after must have been refused by the erasure of the store.
-        await forget_vectors(self._embedder, agent_id)
+        await self._embedder.forget(agent_id)
 
     async def extract_memories(self, agent_id: str, session_id: str, n: int | None = None) -> list[str]:
         """Extract facts from the last ``n`` turns (default: ``summarise_after_turns``), store them, return their ids.
@@ -419,7 +448,7 @@ class MemoryManager:
                 "extract_memories() needs a fact extractor: pass one to MemoryManager.create(extractor=...), "
                 "or set extract_facts=True with an OpenAI key."
             )
-        embedder = await embedder_of(self._embedder, agent_id)
+        embedder = await self._embedder.for_agent(agent_id)
         epoch = await self._cold.erasure_epoch(agent_id)
         turns = await self._hot.recent_turns(agent_id, session_id, most)
         try:
@@ -428,7 +457,7 @@ class MemoryManager:
             self._background.report(error, "Extracting facts")
             return []
         entries = [fact_entry(agent_id, session_id, fact, self._count(fact.content)) for fact in facts]
-        return await self._writer.write_all(entries, epoch, embedder)
+        return await self._writer.write_facts(entries, epoch, embedder)
 
     def export_agent(self, agent_id: str) -> AsyncIterator[str]:
         """All of the agent's memory as lines of JSON: turns with their marks, memories with their vectors and history.

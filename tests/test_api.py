@@ -87,6 +87,7 @@ SEARCH = "self, agent_id, query_embedding, threshold, limit=20, content_types=No
 EMBEDDER = {
     "embed": ("self, text", ""),
     "embed_batch": ("self, texts", ""),
+    "embed_query": ("self, text", ""),
     "dimensions": "property",
     "relevance_threshold": "property",
 }
@@ -118,6 +119,7 @@ MANAGER_METHODS = {
         "sensitivity='none'",
         "supersedes",
     ),
+    "inject_memories": ("self, agent_id, memories", ""),
     "delete_memory": ("self, agent_id, memory_id", ""),
     "erase_agent_memories": ("self, agent_id, session_id=None", "all_sessions"),
     "clear_session": ("self, agent_id, session_id", ""),
@@ -191,7 +193,7 @@ SIGNATURES: dict[str, tuple[str, str] | str] = {
     "ActroneMemoryError": ("message, *, code, details=None", ""),
     "ConfigurationError": ("message, details=None", "code"),
     "EmbeddingError": ("message, details=None", ""),
-    "MemoryNotFoundError": ("memory_id", ""),
+    "MemoryNotFoundError": ("memory_id", "field"),
     "StoreConnectionError": ("store, cause, details=None", "advice"),
     "TokenBudgetError": ("message, details=None", ""),
     "ValidationError": ("field, message", ""),

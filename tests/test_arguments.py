@@ -27,6 +27,7 @@ from actrone_memory import (
     Embedder,
     EmbedderIdentity,
     EmbeddingError,
+    ExtractedFact,
     HashingEmbedder,
     InMemoryStore,
     MemoryConfig,
@@ -228,6 +229,30 @@ TURNS: Rubbish = {
     "a list of texts": ["a"],
     **{f"a turn: {label}": [turn(), value] for label, value in RECORDS.items()},
 }
+INJECTED: Mapping[str, Rubbish] = {
+    "content": FILLED_TEXTS,
+    "importance": NUMBERS,
+    "session_id": IDS,
+    "topic_tags": without(TAGS, "None"),
+    "source": IDS,
+    "sensitivity": LABELS,
+    "supersedes": without(IDS, "None"),
+}
+MEMORIES: Rubbish = {
+    **LISTS,
+    **{f"a memory that is {label}": ["Use tabs.", value] for label, value in OBJECTS.items()},
+    **{f"a text that is {label}": ["Use tabs.", value] for label, value in FILLED_TEXTS.items()},
+    "a memory without a content": ["Use tabs.", {"importance": 0.5}],
+    "a memory with what none has": ["Use tabs.", {"content": "x", "tags": ["a"]}],
+    **{
+        f"a memory with {name}: {label}": ["Use tabs.", {"content": "Use spaces.", name: value}]
+        for name, rubbish in INJECTED.items()
+        for label, value in rubbish.items()
+    },
+    "a fact without its fields": ["Use tabs.", ExtractedFact.model_construct(importance=3)],
+    "an entry without its fields": ["Use tabs.", MemoryEntry.model_construct(agent_id="b")],
+    "a fact of no importance that could be": [ExtractedFact(content="x").model_copy(update={"importance": 3})],
+}
 
 # --- the manager ------------------------------------------------------------------------------------------------------
 
@@ -273,6 +298,7 @@ CALLS: Mapping[str, Mapping[str, Argument]] = {
         "sensitivity": Argument("none", LABELS),
         "supersedes": Argument(None, without(IDS, "None")),
     },
+    "inject_memories": {"agent_id": AGENT, "memories": Argument(["Deploy on Fridays."], MEMORIES)},
     "search_memories": {
         "agent_id": AGENT,
         "query": Argument("tests", FILLED_TEXTS),
