@@ -61,7 +61,7 @@ async def embedder_on(store: InMemoryStore, config: MemoryConfig | None = None) 
     manager = await MemoryManager.create(config, l1=store, l2=store)
     await manager.inject_memory("a", "Tests run with vitest.")
     assert len(await manager.search_memories("a", "how do tests run")) == 1
-    return manager._embedder
+    return manager._embedder.embedder
 
 
 @pytest.mark.usefixtures("bare")

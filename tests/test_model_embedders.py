@@ -257,7 +257,7 @@ async def embedder_on(store: InMemoryStore, model: Path | None = None) -> Embedd
     manager = await MemoryManager.create(config, l1=store, l2=store)
     await manager.inject_memory("a", TEXT)
     assert len(await manager.search_memories("a", "how do tests run")) == 1
-    return manager._embedder
+    return manager._embedder.embedder
 
 
 async def test_a_folder_with_onnx_is_run_by_onnxruntime_and_one_with_modules_by_sentence_transformers(
