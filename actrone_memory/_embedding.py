@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
-from actrone_memory._similarity import as_vector
+from actrone_memory._similarity import checked_vectors
 from actrone_memory._statements import stated_text
 from actrone_memory.embedders.cache import CachedEmbedder
-from actrone_memory.errors import ActroneMemoryError, EmbeddingError, ValidationError
+from actrone_memory.errors import ActroneMemoryError, EmbeddingError
 from actrone_memory.models import MemoryEntry
 from actrone_memory.protocols import Embedder, L1Store, VectorCache
 
@@ -47,7 +47,7 @@ async def embed_all(embedder: Embedder, texts: Sequence[str]) -> list[list[float
     vectors: dict[str, list[float]] = {}
     for batch in batches(list(dict.fromkeys(shortened))):
         answer = await _answered(embedder, embedder.embed_batch, list(batch))
-        vectors |= zip(batch, _checked(embedder, answer, len(batch)), strict=True)
+        vectors |= zip(batch, checked_vectors(embedder.name, answer, len(batch), embedder.dimensions), strict=True)
     return [vectors[text] for text in shortened]
 
 
@@ -61,7 +61,7 @@ async def embed_entries(embedder: Embedder, entries: Sequence[MemoryEntry]) -> N
 async def embed_query(embedder: Embedder, query: str) -> list[float]:
     """The checked vector of a query; raises like `embed_all`."""
     answer = await _answered(embedder, embedder.embed_query, shorten(query))
-    return _checked(embedder, [answer], 1)[0]
+    return checked_vectors(embedder.name, [answer], 1, embedder.dimensions)[0]
 
 
 async def _answered(embedder: Embedder, ask: Callable[[T], Awaitable[object]], told: T) -> object:
@@ -71,23 +71,3 @@ async def _answered(embedder: Embedder, ask: Callable[[T], Awaitable[object]], t
         raise
     except Exception as error:
         raise EmbeddingError(f"{embedder.name} failed: {type(error).__name__}: {error}") from error
-
-
-def _checked(embedder: Embedder, vectors: object, expected: int) -> list[list[float]]:
-    if not isinstance(vectors, Sequence) or len(vectors) != expected:
-        raise EmbeddingError(f"{embedder.name} returned no list of {expected} vectors")
-    return [_checked_vector(embedder, vector) for vector in vectors]
-
-
-def _checked_vector(embedder: Embedder, vector: object) -> list[float]:
-    try:
-        values = as_vector(vector, "vector")
-    except ValidationError as error:
-        raise EmbeddingError(f"{embedder.name} returned something that is no vector: {error}") from None
-    if values.size != embedder.dimensions:
-        raise EmbeddingError(
-            f"{embedder.name} promised {embedder.dimensions} numbers, returned a vector of {values.size}",
-            {"dimensions": values.size, "expected": embedder.dimensions},
-        )
-    checked: list[float] = values.tolist()
-    return checked

@@ -1,4 +1,4 @@
-"""Facts from a model's answer: tolerant parsing, and the OpenAI extractor."""
+"""Facts out of conversations by a chat model, whose answers are read tolerantly."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import math
 from typing import Any, get_args
 
-from actrone_memory._openai import ChatModel
+from actrone_memory._chat import Ask, ChatModel
+from actrone_memory._openai import OpenAIChat
 from actrone_memory.models import Sensitivity
 from actrone_memory.protocols import ExtractedFact
 
@@ -113,30 +114,43 @@ def _importance(value: object) -> float:
     return min(1.0, max(0.0, number)) if math.isfinite(number) else DEFAULT_IMPORTANCE
 
 
-class OpenAIFactExtractor:
+class ChatFactExtractor:
+    """Extracts facts with any chat model: ``ask`` takes instructions and a conversation and returns the model's answer.
+
+    A coroutine function is awaited, a plain one called on a thread. Very long conversations are read in several
+    stretches.
+
+    Raises:
+        ValidationError: ``ask`` is no function.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self._model = ChatModel(ask)
+
+    async def extract(self, text: str) -> list[ExtractedFact]:
+        """The facts of ``text``, [] when there are none or the model's answer cannot be read.
+
+        Raises:
+            ActroneMemoryError: code "model"; the model failed, refused, or said nothing.
+        """
+        return [fact for answer in await self._model.answers(INSTRUCTIONS, text) for fact in parse_facts(answer)]
+
+
+class OpenAIFactExtractor(ChatFactExtractor):
     """Extracts facts with an OpenAI chat model, or with one of a compatible server at ``base_url``.
 
-    Very long conversations are read in several stretches. Rate limits, errors of the server and lost connections are
-    tried again, at most three times and for at most two minutes a question.
+    Rate limits, errors of the server and lost connections are tried again, at most three times and for at most two
+    minutes a question.
 
     Raises:
         ConfigurationError: the package openai is missing, or an argument cannot be used.
     """
 
     def __init__(self, api_key: str, model: str = "gpt-4o-mini", *, base_url: str | None = None) -> None:
-        self._model = ChatModel(type(self).__name__, api_key, model, base_url)
-
-    async def extract(self, text: str) -> list[ExtractedFact]:
-        """The facts of ``text``, [] when there are none or the model's answer cannot be read.
-
-        Raises:
-            ActroneMemoryError: code "model"; the model cannot be reached, or refuses.
-        """
-        if not text.strip():
-            return []
-        answers = await self._model.answers(INSTRUCTIONS, text, response_format={"type": "json_object"})
-        return [fact for answer in answers for fact in parse_facts(answer)]
+        as_json = {"type": "json_object"}
+        self._chat = OpenAIChat(type(self).__name__, api_key, model, base_url, response_format=as_json)
+        super().__init__(self._chat.ask)
 
     async def close(self) -> None:
         """Close the connections; a later call opens them again."""
-        await self._model.close()
+        await self._chat.close()

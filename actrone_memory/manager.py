@@ -183,7 +183,7 @@ class MemoryManager:
         config = _factory.checked_config(config)
         l1, store = _factory.build_stores(config, None, l2)
         built = [] if embedder is not None else [await _factory.build_embedder(config, None)]
-        embedder = built[0] if embedder is None else embedder
+        embedder = built[0] if embedder is None else await _factory.described(embedder)
         _factory.check_parts(l1, store, embedder, None, None, None)
         try:
             return await reindexed(

@@ -44,7 +44,7 @@ PURE = {
 TEXT = {"context", "extraction", "reranking", "summarising"}
 INDEX = {"_index", "_page_search"}
 MODEL = {"_model_embedder", "_onnx_folder"}
-REMOTE = {"_openai"}
+REMOTE = {"_chat", "_foreign", "_openai"}
 PARTS = {"embedders", "stores"}
 MACHINERY = {
     "_archive",
