@@ -65,6 +65,7 @@ async def _beside(call: Callable[[], Result], places: AbstractContextManager[obj
         with places:
             _resolve(outcome, call)
 
+    # Without the caller's context: a framework that looks there would stream the answer to whoever talks to the agent.
     thread = threading.Thread(target=run, name="actrone-model", daemon=True)
     _under_way.add(thread)
     thread.start()

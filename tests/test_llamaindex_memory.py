@@ -62,7 +62,7 @@ def run_fresh(code: str) -> str:
 
 def test_importing_warns_of_nothing_and_without_the_framework_names_the_extra() -> None:
     assert run_fresh("import actrone_llamaindex; print(*actrone_llamaindex.__all__)") == (
-        "ActroneMemory ActroneMemoryBlock\n"
+        "ActroneMemory ActroneMemoryBlock LlamaIndexEmbedder LlamaIndexFactExtractor LlamaIndexSummariser\n"
     )
     without = "import sys; sys.modules['llama_index'] = None; import actrone_llamaindex"
     assert "ImportError: actrone_llamaindex needs llama-index-core: pip install 'actrone-memory[llamaindex]'" in (

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 from actrone_memory import (
     ConfigurationError,
     Embedder,
+    FunctionEmbedder,
     InMemoryStore,
     LocalEmbedder,
     MemoryConfig,
@@ -247,6 +249,46 @@ async def test_a_model_that_wants_more_than_text_is_refused(tmp_path: Path) -> N
     tiny_model(tmp_path, [node("Mul", ["words", "picture"], ["last_hidden_state"])], also_takes="picture")
     with pytest.raises(ConfigurationError, match=r"cannot be loaded.*picture"):
         OnnxEmbedder(tmp_path)
+
+
+# --- behind other libraries -------------------------------------------------------------------------------------------
+
+
+class TestMiniLMAsAFunction(EmbedderConformance):
+    def make_embedder(self) -> Embedder:
+        return FunctionEmbedder(sentence_transformer().encode, name="minilm")
+
+
+class TestMiniLMBehindLangChain(EmbedderConformance):
+    def make_embedder(self) -> Embedder:
+        from langchain_core.embeddings import Embeddings
+
+        from actrone_langchain import LangChainEmbedder
+
+        class Held(Embeddings):
+            def embed_documents(self, texts: list[str]) -> list[list[float]]:
+                return sentence_transformer().encode(texts).tolist()
+
+            def embed_query(self, text: str) -> list[float]:
+                return self.embed_documents([text])[0]
+
+        return LangChainEmbedder(Held())
+
+
+async def test_a_model_behind_a_function_gives_the_vectors_that_it_gives_here() -> None:
+    here, there = LocalEmbedder(TORCH_FOLDER), FunctionEmbedder(sentence_transformer().encode, name="minilm")
+    assert await there.embed(TEXT) == pytest.approx(await here.embed(TEXT), abs=1e-5)
+    memory = await MemoryManager.create(embedder=there)
+    await memory.inject_memory("a", TEXT)
+    assert len(await memory.search_memories("a", "how do tests run")) == 1
+    await memory.close()
+
+
+@cache
+def sentence_transformer() -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(TORCH_FOLDER), device="cpu")
 
 
 # --- the chain --------------------------------------------------------------------------------------------------------
