@@ -57,6 +57,7 @@ MACHINERY = {
     "_export_reader",
     "_factory",
     "_hot_tier",
+    "_loop_thread",
     "_local_chain",
     "_memories",
     "_recall",
