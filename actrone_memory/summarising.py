@@ -1,7 +1,8 @@
-"""Summaries of conversations by a chat model."""
+"""Summaries of conversations: by a chat model, or of their own sentences."""
 
 from __future__ import annotations
 
+from actrone_memory._digest import digest
 from actrone_memory._openai import ChatModel
 
 INSTRUCTIONS = """\
@@ -37,3 +38,11 @@ class OpenAISummariser:
     async def close(self) -> None:
         """Close the connections; a later call opens them again."""
         await self._model.close()
+
+
+class ExtractiveSummariser:
+    """Summarises without a model: the sentences in which something was asked, decided or named, in their order."""
+
+    async def summarise(self, text: str) -> str:
+        """At most 1,200 characters of ``text``, the same for the same text; "" for a blank one."""
+        return digest(text)

@@ -21,6 +21,7 @@ SEAMS = {"protocols", "config", "tokens"}
 PURE = {
     "_budget",
     "_cues",
+    "_digest",
     "_ids",
     "_json",
     "_lexical",
