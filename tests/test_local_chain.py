@@ -190,7 +190,7 @@ def test_a_folder_is_named_by_its_last_part_and_what_is_in_it(tmp_path: Path) ->
         return OnnxEmbedder.space(made).name
 
     here = folder("here")
-    assert here.startswith("onnx-v1:minilm@")
+    assert here.startswith("onnx-v2:minilm@")
     assert str(tmp_path) not in here
     assert folder("there") == here
     assert len({here, folder("quantised", b"fewer bits"), folder("retrained", tokenizer='{"a": 1}')}) == 3
