@@ -13,6 +13,7 @@ from actrone_memory._embedding import embed_one, shorten
 from actrone_memory._hot_tier import HotTier
 from actrone_memory._ids import archived_turn_id
 from actrone_memory._ranking import DEFAULT_THRESHOLD
+from actrone_memory._redaction import redacted
 from actrone_memory.config import MemoryConfig
 from actrone_memory.context import Dropped, RetrievedContext, TierUsage
 from actrone_memory.errors import StoreConnectionError
@@ -68,9 +69,10 @@ class Recall:
         limit: int,
         content_types: list[ContentType] | None,
         tags: list[str] | None,
+        masked: Collection[str],
     ) -> list[MemoryEntry]:
         """The best matches, at most ``limit``; memories only when ``content_types`` is None."""
-        request = _Request(agent_id, query, await embed_one(self._embedder, query), limit)
+        request = _Request(agent_id, query, await embed_one(self._embedder, query), limit, masked)
         types = MEMORY_TYPES if content_types is None else content_types
         page = await self._matches(request, max(limit, self._reranked_most), types, tags)
         return page.entries[:limit]
@@ -83,12 +85,14 @@ class Recall:
         token_budget: int,
         content_types: list[ContentType] | None,
         tags: list[str] | None,
+        masked: Collection[str],
     ) -> RetrievedContext:
         """Recent turns, memories and earlier turns, fetched side by side and cut to the budget."""
         config, count = self._config, self._count
         types = EVERY_TYPE if content_types is None else content_types
         share = _budget.shares(token_budget, config.budget_fraction_episodic, config.budget_fraction_session)
-        request = _Request(agent_id, query, await embed_one(self._embedder, query), config.max_episodic_memories)
+        vector = await embed_one(self._embedder, query)
+        request = _Request(agent_id, query, vector, config.max_episodic_memories, masked)
         first = min(max(FIRST_PAGE, self._reranked_most), request.consider)
         recent, (memories, turns, degraded) = await asyncio.gather(
             self._hot.recent_turns(agent_id, session_id), self._long_term(request, first, types, tags)
@@ -150,7 +154,8 @@ class Recall:
             query_text=shorten(request.query) if self._config.hybrid_retrieval else None,
             tags=tags,
         )
-        return page._replace(entries=await self._reranked(request.query, page.entries))
+        entries = await self._reranked(request.query, page.entries)
+        return page._replace(entries=redacted(entries, request.masked, self._count))
 
     @property
     def _reranked_most(self) -> int:
@@ -171,12 +176,13 @@ class Recall:
 
 
 class _Request(NamedTuple):
-    """One query with its vector, and how many matches it considers at most."""
+    """One query with its vector, how many matches it considers at most, and which sensitivities it may not see."""
 
     agent_id: str
     query: str
     vector: list[float]
     consider: int
+    masked: Collection[str]
 
 
 class _LongTerm(NamedTuple):

@@ -60,6 +60,7 @@ MACHINERY = {
     "_local_chain",
     "_memories",
     "_recall",
+    "_redaction",
     "_reindex",
     "_stand_ins",
     "_transfer",
