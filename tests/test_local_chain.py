@@ -304,6 +304,22 @@ async def test_an_installed_extra_whose_model_cannot_be_had_is_one_warning_and_t
     assert "ACTRONE_LOCAL_MODEL" in warning.message
 
 
+@hub_needed
+@pytest.mark.skipif(find_spec("sentence_transformers") is None, reason="sentence-transformers is not installed")
+async def test_two_extras_that_cannot_have_their_model_are_told_in_one_warning(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for variable in ("FASTEMBED_CACHE_PATH", "SENTENCE_TRANSFORMERS_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    for _ in range(3):
+        assert (await embedder_on(InMemoryStore())).name == STATIC.name
+    (warning,) = (
+        record for record in caplog.records if record.levelname == "WARNING" and record.name == "actrone_memory"
+    )
+    for part in (OnnxEmbedder.space(MINILM).name, LocalEmbedder.space(MINILM).name, f"{STATIC.name} is used"):
+        assert part in warning.message
+
+
 def _entry(dimensions: int) -> MemoryEntry:
     vector = [1.0] + [0.0] * (dimensions - 1)
     return MemoryEntry(agent_id="a", session_id="s", content="Old.", content_type="fact", embedding=vector)
