@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, get_args
 
 from actrone_memory import _validation
@@ -114,6 +115,8 @@ class MemoryWriter:
     ) -> list[MemoryEntry]:
         """``entry`` as it is to be stored, and every memory that it replaces, marked."""
         earlier = await self._cold.get(entry.agent_id, entry.id)
+        if earlier is not None and entry.content_type == "fact" and await self._outlived(earlier, entry):
+            return []
         replaced = {old.id: old for old in await self._stated_before(entry, earlier)}
         if update is not None:
             replaced |= {old.id: old for old in await self._outdated(entry, update)}
@@ -122,6 +125,11 @@ class MemoryWriter:
             replaced[named.id] = named.model_copy(update={"superseded_by": entry.id})
         replaced.pop(entry.id, None)
         return [_merged(entry, earlier, replaced), *replaced.values()]
+
+    async def _outlived(self, earlier: MemoryEntry, fact: MemoryEntry) -> bool:
+        """Whether the fact was replaced by something later than what it is taken from: to read it again is no news."""
+        successor = await self._in_force(earlier)
+        return successor.id != earlier.id and successor.timestamp >= fact.timestamp
 
     async def _stated_before(self, entry: MemoryEntry, earlier: MemoryEntry | None) -> list[MemoryEntry]:
         """What took the place of ``earlier`` without being told to, now that its text is stated again."""
@@ -182,7 +190,8 @@ class MemoryWriter:
 def _merged(entry: MemoryEntry, earlier: MemoryEntry | None, replaced: Mapping[str, MemoryEntry]) -> MemoryEntry:
     """``entry`` with the tags and the type of an earlier memory of the same text, and the ids of what it hides.
 
-    What a model extracted never lowers a sensitivity; what a caller injects may.
+    What a model extracted lowers neither sensitivity nor importance, and does not take over what a caller injected;
+    what a caller injects may.
     """
     known = earlier.metadata.get(HIDES) if earlier else None
     hides = dict.fromkeys([*(known if isinstance(known, list) else []), *_hidden(replaced)])
@@ -196,6 +205,10 @@ def _merged(entry: MemoryEntry, earlier: MemoryEntry | None, replaced: Mapping[s
     }
     if entry.content_type == "fact":
         update["sensitivity"] = max(earlier.sensitivity, entry.sensitivity, key=get_args(Sensitivity).index)
+        update["importance_score"] = max(earlier.importance_score, entry.importance_score)
+        update["timestamp"] = max(earlier.timestamp, entry.timestamp)
+        if earlier.content_type != "fact":
+            update |= earlier.model_dump(include={"source", "session_id", "content", "token_count"})
     return entry.model_copy(update=update)
 
 
@@ -218,8 +231,8 @@ async def extracted_facts(extractor: FactExtractor, text: str) -> list[Extracted
     return [fact for fact in facts if fact.content.strip()]
 
 
-def fact_entry(agent_id: str, session_id: str, fact: ExtractedFact, token_count: int) -> MemoryEntry:
-    """The fact as a memory."""
+def fact_entry(agent_id: str, session_id: str, fact: ExtractedFact, token_count: int, said: datetime) -> MemoryEntry:
+    """The fact as a memory, as old as the last turn that it may be taken from."""
     return MemoryEntry(
         id=memory_id(agent_id, fact.content),
         agent_id=agent_id,
@@ -229,6 +242,7 @@ def fact_entry(agent_id: str, session_id: str, fact: ExtractedFact, token_count:
         importance_score=min(1.0, max(0.0, fact.importance)),
         topic_tags=fact.topic_tags,
         token_count=token_count,
+        timestamp=said,
         source="extracted",
         sensitivity=fact.sensitivity,
     )

@@ -417,7 +417,8 @@ class MemoryManager:
     async def extract_memories(self, agent_id: str, session_id: str, n: int | None = None) -> list[str]:
         """Extract facts from the last ``n`` turns (default: ``summarise_after_turns``), store them, return their ids.
 
-        A fact already known refreshes that memory. An extractor that fails costs the facts: it is logged, counted in
+        A fact already known refreshes that memory, unless something replaced it since the last of these turns; it
+        lowers neither importance nor sensitivity. An extractor that fails costs the facts: it is logged, counted in
         `background_failures`, and the result is [].
 
         Raises:
@@ -438,7 +439,9 @@ class MemoryManager:
         except Exception as error:  # whatever a model's adapter raises or returns costs facts, never turns
             self._background.report(error, "Extracting facts")
             return []
-        entries = [fact_entry(agent_id, session_id, fact, self._count(fact.content)) for fact in facts]
+        entries = [
+            fact_entry(agent_id, session_id, fact, self._count(fact.content), turns[-1].timestamp) for fact in facts
+        ]
         return await self._writer.write_all(entries, epoch, embedder)
 
     def export_agent(self, agent_id: str) -> AsyncIterator[str]:
