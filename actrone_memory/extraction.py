@@ -51,8 +51,9 @@ always be kept, 0.6 for ordinary facts, 0.3 for minor ones."""
 def parse_facts(raw: str) -> list[ExtractedFact]:
     """The facts in a model's answer: a JSON list, or an object with a list under ``"facts"``, fenced or not.
 
-    Where the JSON stands in prose, or was cut off, the entries that are whole are read. Never raises: entries without text are skipped, long texts are cut, at most 50 facts are kept, numbers are
-    clamped; a sensitivity that is none of the known ones counts as "sensitive". [] when nothing can be read.
+    Where the JSON stands in prose, or was cut off, the entries that are whole are read. Never raises: entries without
+    text are skipped, long texts are cut, at most 50 facts are kept, numbers are clamped; a sensitivity that is none of
+    the known ones counts as "sensitive". [] when nothing can be read.
     """
     facts = (_fact(item) for item in _items(_text(raw)[:LONGEST_ANSWER]))
     return [fact for fact in facts if fact is not None][:MAX_FACTS]
@@ -60,7 +61,7 @@ def parse_facts(raw: str) -> list[ExtractedFact]:
 
 def _items(raw: str) -> list[Any]:
     answer, whole = raw.rpartition(_THOUGHT_END)[2], False
-    for candidate in _candidates(answer):
+    for candidate in (raw, *_candidates(answer)):
         try:
             data = json.loads(candidate)
         except (ValueError, RecursionError):
@@ -85,7 +86,8 @@ def _scattered(text: str) -> Iterator[Any]:
             missed += 1
         if isinstance(data, dict):
             data = data.get("facts", [data])
-        yield from (item for item in data if isinstance(item, dict)) if isinstance(data, list) else ()
+        if isinstance(data, list):
+            yield from (item for item in data if isinstance(item, dict))
         begins = _OPENING.search(text, place)
 
 

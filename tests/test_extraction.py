@@ -49,6 +49,11 @@ def test_a_list_is_read_bare_or_in_an_envelope_fenced_or_not(raw: str) -> None:
     assert parse_facts(raw) == PARSED
 
 
+def test_a_fact_about_thoughts_is_no_thought() -> None:
+    raw = '[{"content": "The model ends its thoughts with </think>."}]'
+    assert [fact.content for fact in parse_facts(raw)] == ["The model ends its thoughts with </think>."]
+
+
 def test_a_fact_about_fences_is_read_out_of_a_fence() -> None:
     raw = '```json\n[{"content": "Code in answers stands between ``` fences."}]\n```'
     assert [fact.content for fact in parse_facts(raw)] == ["Code in answers stands between ``` fences."]
