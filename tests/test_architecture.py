@@ -21,6 +21,7 @@ SEAMS = {"protocols", "config", "tokens"}
 PURE = {
     "_budget",
     "_cues",
+    "_digest",
     "_ids",
     "_json",
     "_lexical",
@@ -61,6 +62,7 @@ MACHINERY = {
     "_local_chain",
     "_memories",
     "_recall",
+    "_redaction",
     "_reindex",
     "_stand_ins",
     "_transfer",
