@@ -32,7 +32,7 @@ from actrone_memory import (
     SyncMemoryManager,
     ValidationError,
 )
-from actrone_memory.stores.qdrant import kept, points
+from actrone_memory.stores.qdrant import kept, points, questions
 
 EMBEDDER = StaticEmbedder()
 MODULES = (
@@ -151,9 +151,9 @@ async def test_it_follows_what_another_process_writes_replaces_and_deletes(serve
 async def test_among_many_memories_the_first_hit_is_the_same_and_most_of_five(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(points, "WHOLE_SHELF", 120)
-    monkeypatch.setattr(points, "BY_MEANING", 64)
-    monkeypatch.setattr(points, "BY_WORDS", 64)
+    monkeypatch.setattr(questions, "WHOLE_SHELF", 120)
+    monkeypatch.setattr(questions, "BY_MEANING", 64)
+    monkeypatch.setattr(questions, "BY_WORDS", 64)
     here, there = InMemoryStore(), QdrantStore(server.url)
     entries = await filled(here, there)
     firsts, fives, asked = 0, 0, [*QUERIES, *(one.content[:60] for one in entries[::20])]
@@ -171,7 +171,7 @@ async def test_among_many_memories_the_first_hit_is_the_same_and_most_of_five(
 async def test_a_second_agents_writes_do_not_change_the_firsts_order(
     server: Server, monkeypatch: pytest.MonkeyPatch, whole: int
 ) -> None:
-    monkeypatch.setattr(points, "WHOLE_SHELF", whole)
+    monkeypatch.setattr(questions, "WHOLE_SHELF", whole)
     store = QdrantStore(server.url)
     entries = await filled(store)
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from actrone_memory._index import AgentIndex
-from actrone_memory.stores.qdrant.points import Kept, Sight
+from actrone_memory.stores.qdrant.points import Kept
+from actrone_memory.stores.qdrant.questions import Sight
 
 KEPT_ENTRIES = 20_000
 KEPT_BYTES = 64 * 1024 * 1024

@@ -5,21 +5,13 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from actrone_memory._shelf import Prepared, Query, prepare, read_entry
-from actrone_memory._sparse_terms import asked_terms, stored_terms
+from actrone_memory._shelf import Prepared, prepare, read_entry
+from actrone_memory._sparse_terms import stored_terms
 from actrone_memory.protocols import EmbedderIdentity
-
-WHOLE_SHELF = 1_000
-"""Memories of an agent that are all looked at: their ids and stamps are some 100 KB of an answer."""
-
-BY_MEANING = 256
-BY_WORDS = 256
-"""Candidates of an agent with more: several times what any context holds."""
 
 LARGEST_REQUEST_BYTES = 16 * 1024 * 1024
 """Half of what a server accepts by default."""
@@ -28,8 +20,6 @@ MEANING = "meaning"
 WORDS = "words"
 """The vectors of a point."""
 
-MARK = ["stamp", "epoch", "length", "session_id", "sequence"]
-"""What a search asks of a payload: enough to know whether the rest is known."""
 
 _NAMESPACE = uuid.UUID("0b6ac1b1-5d5a-4c0e-9d0f-3a4b2f2a7e52")
 INDEXED = {
@@ -73,17 +63,6 @@ class AgentState(NamedTuple):
 
     epoch: int
     erased: int
-
-
-class Sight(NamedTuple):
-    """What one shelf of an agent answered to a query."""
-
-    talk: bool
-    whole: bool
-    marks: dict[str, Mark]
-    sample: dict[str, Mark]
-    cosines: list[float]
-    by_words: list[str]
 
 
 def point_of(prepared: Prepared, dimensions: int, *, epoch: int, written: int) -> dict[str, Any]:
@@ -136,53 +115,6 @@ def batches(points: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
     yield batch
 
 
-def search_requests(agent_id: str, query: Query, talk: bool) -> list[Any]:
-    """A sample with its cosines, all there is when it is not full; the nearest; of a text, the best by words."""
-    from qdrant_client import models
-
-    shelf, wanted = shelf_filter(agent_id, talk), shelf_filter(agent_id, talk, query)
-    vector = query.vector.tolist()
-    by_ids = models.Prefetch(filter=shelf, limit=WHOLE_SHELF)
-    sample = models.QueryRequest(prefetch=by_ids, query=vector, using=MEANING, limit=WHOLE_SHELF, with_payload=MARK)
-    most = max(BY_MEANING, min(query.consider, WHOLE_SHELF))
-    nearest = models.QueryRequest(query=vector, using=MEANING, filter=wanted, limit=most, with_payload=MARK)
-    if query.text is None:
-        return [sample, nearest]
-    asked = asked_terms(query.text, talk=talk)
-    best = models.QueryRequest(
-        query=models.SparseVector(indices=asked.indices, values=asked.values),
-        using=WORDS,
-        filter=wanted,
-        params=models.SearchParams(idf=models.IdfCorpusParams(corpus=shelf)),
-        limit=BY_WORDS,
-        with_payload=MARK,
-    )
-    return [sample, nearest, best]
-
-
-def shelf_request(agent_id: str, talk: bool) -> Any:
-    """What there is on a shelf, as far as it is small."""
-    from qdrant_client import models
-
-    return models.QueryRequest(filter=shelf_filter(agent_id, talk), limit=WHOLE_SHELF, with_payload=MARK)
-
-
-def sight_of(talk: bool, found: Sequence[list[Any]], erased: int) -> Sight:
-    """What the answers to `search_requests`, or to the first of them, tell."""
-    sample, *candidates = found
-    everything = marks_of(sample, erased)
-    if len(sample) < WHOLE_SHELF:
-        return Sight(talk, True, everything, everything, [], [])
-    return Sight(
-        talk=talk,
-        whole=False,
-        marks=marks_of(chain.from_iterable(candidates), erased),
-        sample=everything,
-        cosines=[point.score for point in sample],
-        by_words=[str(point.id) for best in candidates[1:] for point in best],
-    )
-
-
 def marks_of(points: Iterable[Any], erased: int) -> dict[str, Mark]:
     """The points that no erasure has overtaken."""
     return {
@@ -195,32 +127,6 @@ def marks_of(points: Iterable[Any], erased: int) -> dict[str, Mark]:
         for point in points
         if point.payload["epoch"] >= erased
     }
-
-
-def shelf_filter(agent_id: str, talk: bool, query: Query | None = None) -> Any:
-    """The points of one shelf of an agent; those that ``query`` lets through."""
-    from qdrant_client import models
-
-    conditions = [equals("agent_id", agent_id), equals("shelf", SHELVES[talk])]
-    if query is not None and query.content_types is not None:
-        conditions.append(is_any("content_type", query.content_types))
-    if query is not None and query.tags is not None:
-        conditions.append(is_any("topic_tags", query.tags))
-    return models.Filter(must=conditions)
-
-
-def equals(name: str, value: str | int) -> Any:
-    """The condition that a payload's field has this value."""
-    from qdrant_client import models
-
-    return models.FieldCondition(key=name, match=models.MatchValue(value=value))
-
-
-def is_any(name: str, values: Sequence[str]) -> Any:
-    """The condition that it has, or a list there holds, one of these values."""
-    from qdrant_client import models
-
-    return models.FieldCondition(key=name, match=models.MatchAny(any=list(values)))
 
 
 def agent_state(payload: Mapping[str, Any] | None) -> AgentState:

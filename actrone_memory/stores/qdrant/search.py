@@ -1,0 +1,214 @@
+"""Searching the collection: Qdrant finds candidates, the order among them is made here, by the code of every store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from actrone_memory._index import AgentIndex
+from actrone_memory._page_search import PageSearch
+from actrone_memory._ranking import inverse_document_frequency
+from actrone_memory._shelf import CONTEXT, Census, Query, Shelf
+from actrone_memory._sparse_terms import term_number
+from actrone_memory._store_calls import check_dimensions
+from actrone_memory.protocols import Page
+from actrone_memory.stores.qdrant import questions
+from actrone_memory.stores.qdrant.collection import PER_PAGE
+from actrone_memory.stores.qdrant.kept import HeldIndexes, KeptEntries
+from actrone_memory.stores.qdrant.points import (
+    MEANING,
+    STORE_POINT,
+    WORDS,
+    Kept,
+    agent_point,
+    agent_state,
+    identity_of,
+    kept_point,
+    marks_of,
+)
+from actrone_memory.stores.qdrant.questions import (
+    MARK,
+    Sight,
+    equals,
+    search_requests,
+    shelf_filter,
+    shelf_request,
+    sight_of,
+)
+from actrone_memory.stores.qdrant.vectors import Vectors
+
+NEIGHBOURED = 64
+"""Turns by words whose neighbours are fetched too: a question is found with its answer."""
+
+NEIGHBOURING_RECORDS = 12
+"""How far apart in a session's numbering turns are looked for that stand side by side: a turn may have many records."""
+
+MOST_COUNTED_TERMS = 400
+"""Terms of a query, with what looks like them, that the server counts; a page of text has more, of no weight."""
+
+PER_REQUEST = 100
+"""Parts of one batched request."""
+
+
+class Search(PageSearch, Vectors):
+    """The search of the collection, small shelves as a whole, large ones by their candidates."""
+
+    _held: HeldIndexes
+    _kept: KeptEntries
+
+    async def _answer(self, agent_id: str, query: Query) -> Page:
+        dimensions = await self._collection.look()
+        talks = [shelf.talk for shelf in AgentIndex().shelves(query.content_types)]
+        if dimensions is None or not talks:
+            return Page([], [])
+        check_dimensions(dimensions, query.vector.size, "query_embedding")
+        sights = await self._sights(agent_id, query, talks)
+        if all(sight.whole for sight in sights):
+            return await self._search_whole(agent_id, query, sights)
+        return await self._search_candidates(agent_id, query, sights)
+
+    async def _sights(self, agent_id: str, query: Query, talks: Sequence[bool]) -> list[Sight]:
+        """What each shelf holds, as far as one request tells."""
+        from qdrant_client import models
+
+        meta = models.QueryRequest(
+            filter=models.Filter(must=[models.HasIdCondition(has_id=[agent_point(agent_id), STORE_POINT])]),
+            limit=2,
+            with_payload=True,
+        )
+        requests = {talk: self._shelf_requests(agent_id, query, talk) for talk in talks}
+        about, *answers = await self._collection.batch([meta, *chain.from_iterable(requests.values())])
+        known = {str(point.id): point.payload for point in about}
+        self._stored = identity_of(known.get(STORE_POINT))
+        erased = agent_state(known.get(agent_point(agent_id))).erased
+        sights = []
+        for talk, asked in requests.items():
+            found, answers = answers[: len(asked)], answers[len(asked) :]
+            if len(asked) == 1 and len(found[0]) == questions.WHOLE_SHELF:  # it has grown beyond what was thought
+                found = await self._collection.batch(search_requests(agent_id, query, talk))
+            sights.append(await self._widened(agent_id, query, sight_of(talk, found, erased), erased))
+        return sights
+
+    def _shelf_requests(self, agent_id: str, query: Query, talk: bool) -> list[Any]:
+        """What to ask about a shelf: what it holds, where that was little at the last look; else its candidates too."""
+        if not 0 < self._held.entries(agent_id, talk) < questions.WHOLE_SHELF:
+            return search_requests(agent_id, query, talk)
+        return [shelf_request(agent_id, talk)]
+
+    async def _widened(self, agent_id: str, query: Query, sight: Sight, erased: int) -> Sight:
+        """The sight of the whole shelf, however large, when the query considers more than the candidates."""
+        if sight.whole or query.consider <= questions.WHOLE_SHELF:
+            return sight
+        points = await self._collection.scroll(shelf_filter(agent_id, sight.talk), with_payload=MARK)
+        marks = marks_of(points, erased)
+        return Sight(sight.talk, True, marks, marks, [], [])
+
+    async def _search_whole(self, agent_id: str, query: Query, sights: Sequence[Sight]) -> Page:
+        """Every memory is at hand: the in-process index, brought up to date, is the answer."""
+        held, fetched = self._held.of(agent_id), dict[str, "Kept | None"]()
+        while True:
+            with held.lock:
+                missing = held.lacks(sights, fetched)
+                if not missing:
+                    held.follow(sights, fetched)
+                    self._held.let_go(agent_id)
+                    return held.index.search(query)
+            found = await self._entries(missing)
+            fetched |= {point: found.get(point) for point in missing}
+
+    async def _search_candidates(self, agent_id: str, query: Query, sights: Sequence[Sight]) -> Page:
+        """Rank what Qdrant thought fit, with the statistics of the whole."""
+        wanted = {point: mark.stamp for sight in sights for point, mark in sight.marks.items()}
+        for sight in sights:
+            if sight.talk and not sight.whole and query.text is not None:
+                wanted |= await self._neighbours(agent_id, sight)
+        found = await self._entries(wanted)
+        index = AgentIndex()
+        for kept in sorted(found.values(), key=lambda kept: kept.written):
+            index.put(kept.entry)
+        partly = {sight.talk: sight for sight in sights if not sight.whole}
+        for shelf in index.shelves(query.content_types):
+            if shelf.talk in partly:
+                shelf.census = await self._census(agent_id, query, partly[shelf.talk], shelf)
+        return index.search(query)
+
+    async def _neighbours(self, agent_id: str, sight: Sight) -> dict[str, str]:
+        """The turns around the best by words, whose words count for them."""
+        from qdrant_client import models
+
+        around = [
+            models.Filter(
+                must=[
+                    equals("session_id", mark.session_id),
+                    models.FieldCondition(
+                        key="sequence",
+                        range=models.Range(
+                            gte=mark.sequence - NEIGHBOURING_RECORDS, lte=mark.sequence + NEIGHBOURING_RECORDS
+                        ),
+                    ),
+                ]
+            )
+            for mark in (sight.marks[point] for point in sight.by_words[:NEIGHBOURED] if point in sight.marks)
+            if mark.sequence is not None
+        ]
+        if not around:
+            return {}
+        which = models.Filter(must=shelf_filter(agent_id, talk=True).must, should=around)
+        return {
+            point: mark.stamp
+            for point, mark in marks_of(await self._collection.scroll(which, with_payload=MARK), 0).items()
+        }
+
+    async def _census(self, agent_id: str, query: Query, sight: Sight, shelf: Shelf) -> Census:
+        """The statistics of a shelf of which ``shelf`` holds the candidates."""
+        which = shelf_filter(agent_id, sight.talk)
+        counting = self._collection.ask("count", count_filter=which, exact=True)
+        terms = sorted(shelf.terms_of(query.text)) if query.text is not None else []
+        counted, *answers = await asyncio.gather(counting, *self._term_requests(which, terms[:MOST_COUNTED_TERMS]))
+        entries = int(counted.count)
+        idf = {term: value for found in answers for term, value in found.items()}
+        for term in terms[MOST_COUNTED_TERMS:]:
+            idf[term] = inverse_document_frequency(entries * shelf.containing(term) // len(shelf.rows), entries)
+        own = float(np.mean([mark.length for mark in sight.sample.values()]))
+        length = own * (1 + sum(CONTEXT.values())) if sight.talk else own
+        return Census(entries, length, idf, np.array(sight.cosines, np.float32))
+
+    def _term_requests(self, which: Any, terms: Sequence[str]) -> list[Any]:
+        return [self._idf(which, terms[start : start + PER_REQUEST]) for start in range(0, len(terms), PER_REQUEST)]
+
+    async def _idf(self, which: Any, terms: Sequence[str]) -> dict[str, float]:
+        """How rare each term is among the points of ``which``, as the server counts them; without those in none."""
+        from qdrant_client import models
+
+        requests = [
+            models.QueryRequest(
+                query=models.SparseVector(indices=[term_number(term)], values=[1.0]),
+                using=WORDS,
+                filter=which,
+                params=models.SearchParams(idf=models.IdfCorpusParams(corpus=which)),
+                limit=1,
+                with_vector=[WORDS],
+            )
+            for term in terms
+        ]
+        rarity: dict[str, float] = {}
+        for term, points in zip(terms, await self._collection.batch(requests), strict=True):
+            for point in points:
+                # The score of one term is its idf times what the point stores for it.
+                words = point.vector[WORDS]
+                rarity[term] = point.score / words.values[words.indices.index(term_number(term))]
+        return rarity
+
+    async def _entries(self, wanted: Mapping[str, str]) -> dict[str, Kept]:
+        """The points of these ids and stamps, or of newer stamps, without those that are gone."""
+        found = self._kept.find(wanted)
+        missing = [point for point in wanted if point not in found]
+        for start in range(0, len(missing), PER_PAGE):
+            for point in await self._collection.retrieve(missing[start : start + PER_PAGE], with_vectors=[MEANING]):
+                found[str(point.id)] = kept_point(point)
+        self._kept.keep({point: found[point] for point in missing if point in found})
+        return found
