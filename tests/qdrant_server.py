@@ -85,6 +85,17 @@ class Collection:
         self.shard.update(edge.UpdateOperation.upsert_points(points))
         return {"operation_id": 0, "status": "completed"}
 
+    def facet(self, request: Json) -> Json:
+        found = self.shard.facet(edge.FacetRequest(request["key"], request["limit"], request["exact"]))
+        return {"hits": [{"value": hit.value, "count": hit.count} for hit in found]}
+
+    def index(self, field: str, schema: Any) -> Json:
+        kinds = {"keyword": edge.PayloadSchemaType.Keyword, "integer": edge.PayloadSchemaType.Integer}
+        kind = kinds[schema] if isinstance(schema, str) else edge.KeywordIndexParams(is_tenant=schema["is_tenant"])
+        self.shard.update(edge.UpdateOperation.create_field_index(field, kind))
+        self.indexes[field] = {"data_type": schema if isinstance(schema, str) else schema["type"], "points": 0}
+        return {"operation_id": 0, "status": "completed"}
+
     def delete(self, request: Json) -> Json:
         self.shard.update(edge.UpdateOperation.delete_points_by_filter(_filter(request["filter"])))
         return {"operation_id": 0, "status": "completed"}
@@ -213,8 +224,9 @@ class Handler(BaseHTTPRequestHandler):
             if not rest:
                 return 200, collection.info()
             if rest == "index":
-                collection.indexes[self.body["field_name"]] = {"data_type": "keyword", "points": 0}
-                return 200, {"operation_id": 0, "status": "completed"}
+                return 200, collection.index(self.body["field_name"], self.body["field_schema"])
+            if rest == "facet":
+                return 200, collection.facet(self.body)
             if rest == "points/query/batch":
                 return 200, [collection.query(request) for request in self.body["searches"]]
             if rest == "points":

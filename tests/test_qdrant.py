@@ -32,7 +32,8 @@ from actrone_memory import (
     SyncMemoryManager,
     ValidationError,
 )
-from actrone_memory.stores.qdrant import kept, points, questions
+from actrone_memory._shelf import prepare
+from actrone_memory.stores.qdrant import collection, kept, points, questions
 
 EMBEDDER = StaticEmbedder()
 MODULES = (
@@ -557,4 +558,37 @@ async def test_what_is_kept_of_many_agents_is_bounded_and_comes_back(
     await store.delete_agent_memories("a")
     assert "a" not in store._held._held
     assert await store.search("a", [1.0, 0.0, 0.0], -1.0) == []
+    await store.close()
+
+
+async def test_an_agent_of_whom_only_a_killed_writers_remains_are_left_is_not_listed(server: Server) -> None:
+    store, local = QdrantStore(server.url), QdrantStore(":memory:")
+    for one in (store, local):
+        await one.upsert(entry("a", "erased", [1.0, 0.0, 0.0], id="1"))
+        await one.upsert(entry("b", "kept", [1.0, 0.0, 0.0], id="2"))
+        (left,) = await one._collection.scroll(questions.shelf_filter("a", talk=False), with_payload=True)
+        await one.delete_agent_memories("a")
+        await one._write_points(
+            [points.point_of(prepare(entry("a", "late", [1.0, 0.0, 0.0], id="1")), 3, epoch=0, written=1)]
+        )
+        assert left.payload["epoch"] == 0
+        assert await one.list_agents() == ["b"]
+        assert await one.memory_ids("a") == []
+        assert await one.get_with_embeddings("a", ["1"]) == []
+        await one.upsert(entry("a", "again", [1.0, 0.0, 0.0], id="3"))
+        assert await one.list_agents() == ["a", "b"]
+        assert await one.memory_ids("a") == ["3"]
+        await one.close()
+
+
+async def test_more_agents_than_one_answer_holds_are_all_listed(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collection, "MOST_VALUES", 2)
+    store = QdrantStore(server.url)
+    for number in range(25):
+        await store.upsert(entry(f"agent {number:02}", "x", [1.0, 0.0, 0.0]))
+    for number in range(5):
+        await store.delete_agent_memories(f"agent {number:02}")
+    assert await store.list_agents() == [f"agent {number:02}" for number in range(5, 25)]
     await store.close()

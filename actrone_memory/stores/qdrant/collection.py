@@ -18,6 +18,9 @@ PER_PAGE = 256
 MARKS_PER_PAGE = 1_000
 """Points read at once with a few fields."""
 
+MOST_VALUES = 10_000
+"""Values of a field asked for at first; ten times more while the answer is full."""
+
 DELETES = 3
 """How often a deletion is said and looked after before it counts as failed."""
 
@@ -144,6 +147,15 @@ class Collection:
             points += page
             if offset is None:
                 return points
+
+    async def values(self, field: str) -> list[str]:
+        """Every value that an indexed field has in any point."""
+        most = MOST_VALUES
+        while True:
+            hits = (await self.ask("facet", key=field, limit=most, exact=True)).hits
+            if len(hits) < most:
+                return [hit.value for hit in hits if hit.count]  # those of deleted points have none
+            most *= 10
 
     async def delete(self, which: Any) -> None:
         """Delete and look; raise when it is still there."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from actrone_memory._shelf import Prepared, prepare, read_entry
 from actrone_memory._sparse_terms import stored_terms
+from actrone_memory.models import MemoryEntry
 from actrone_memory.protocols import EmbedderIdentity
 
 LARGEST_REQUEST_BYTES = 16 * 1024 * 1024
@@ -36,6 +37,9 @@ INDEXED = {
 SHELVES = {False: "memory", True: "turn"}
 OLD = "superseded"
 """Where a point stands, by whether it is a turn; what was replaced stands apart and is not searched."""
+
+EPOCH_STEP = 1_024
+"""Nanoseconds, at least, from an epoch to the next: apart even where a server compares them as floats."""
 
 STORE_POINT = str(uuid.uuid5(_NAMESPACE, "store"))
 """Where the name of the embedder stands."""
@@ -98,6 +102,14 @@ def kept_point(point: Any) -> Kept:
         payload["written"],
         prepare(entry)._replace(vector=np.array(point.vector[MEANING], np.float32)),
     )
+
+
+def entry_of(point: Any, vector: str) -> MemoryEntry:
+    """The fetched point's entry with the vector that is compared, None where there is none, or one of no direction."""
+    entry = read_entry(point.payload["document"].encode())
+    numbers = np.array((point.vector or {}).get(vector, []), np.float32)
+    entry.embedding = numbers.tolist() if entry.superseded_by is None and numbers.any() else None
+    return entry
 
 
 def batches(points: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from actrone_memory._shelf import Query
 from actrone_memory._sparse_terms import asked_terms
-from actrone_memory.stores.qdrant.points import MEANING, SHELVES, WORDS, Mark, marks_of
+from actrone_memory.stores.qdrant.points import EPOCH_STEP, MEANING, SHELVES, WORDS, Mark, marks_of
 
 WHOLE_SHELF = 1_000
 """Memories of an agent that are all looked at: their ids and stamps are some 100 KB of an answer."""
@@ -96,6 +96,13 @@ def equals(name: str, value: str | int) -> Any:
     from qdrant_client import models
 
     return models.FieldCondition(key=name, match=models.MatchValue(value=value))
+
+
+def since(epoch: int) -> Any:
+    """The condition that a point was written in this epoch of its agent or a later one."""
+    from qdrant_client import models
+
+    return models.FieldCondition(key="epoch", range=models.Range(gte=epoch - EPOCH_STEP // 2))
 
 
 def is_any(name: str, values: Sequence[str]) -> Any:

@@ -23,14 +23,14 @@ from actrone_memory.errors import ConfigurationError
 from actrone_memory.stores.qdrant.collection import Collection
 from actrone_memory.stores.qdrant.kept import HeldIndexes, KeptEntries
 from actrone_memory.stores.qdrant.link import QdrantLink
-from actrone_memory.stores.qdrant.memories import Memories
 from actrone_memory.stores.qdrant.search import Search
+from actrone_memory.stores.qdrant.writing import Writing
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
 
 
-class QdrantStore(Memories, Search):
+class QdrantStore(Writing, Search):
     """An `L2Store` with every capability in one Qdrant collection, for many threads, loops and processes at once.
 
     ``url`` is a server's address (Qdrant 1.19 or newer), or ``:memory:`` or ``path:/some/dir`` for the client's own

@@ -1,4 +1,4 @@
-"""Writing, reading and erasing memories of the collection."""
+"""Writing memories of the collection, and erasing them."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from actrone_memory import _validation
-from actrone_memory._shelf import prepare, read_entry
+from actrone_memory._shelf import prepare
 from actrone_memory._store_calls import check_ids, dimensions_with, foreign_id
 from actrone_memory.errors import ConfigurationError
-from actrone_memory.models import ContentType, MemoryEntry
+from actrone_memory.models import MemoryEntry
 from actrone_memory.stores.qdrant.kept import HeldIndexes, KeptEntries
 from actrone_memory.stores.qdrant.points import (
+    EPOCH_STEP,
     MEANING,
-    SHELVES,
     WORDS,
     AgentState,
     agent_point,
     agent_state,
     batches,
-    entry_point,
     point_of,
 )
 from actrone_memory.stores.qdrant.questions import equals, is_any
-from actrone_memory.stores.qdrant.vectors import Vectors
+from actrone_memory.stores.qdrant.reading import Reading
 
 
-class Memories(Vectors):
-    """An `L2Store` in the collection but for its search."""
+class Writing(Reading):
+    """What changes the collection."""
 
     _held: HeldIndexes
     _kept: KeptEntries
@@ -116,43 +115,6 @@ class Memories(Vectors):
         check_ids(agent_id)
         return (await self._agent(agent_id)).epoch if await self._collection.look() is not None else 0
 
-    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        """The agent's entry of this id, superseded or not."""
-        check_ids(agent_id)
-        _validation.identifier(memory_id, "memory_id")
-        if await self._collection.look() is None:
-            return None
-        wanted, about = entry_point(agent_id, memory_id), agent_point(agent_id)
-        points = {str(point.id): point.payload for point in await self._collection.retrieve([wanted, about])}
-        payload = points.get(wanted)
-        if payload is None or payload["epoch"] < agent_state(points.get(about)).erased:
-            return None
-        return read_entry(payload["document"].encode())
-
-    async def list_memories(
-        self,
-        agent_id: str,
-        *,
-        content_types: Sequence[ContentType] | None = None,
-        include_superseded: bool = False,
-    ) -> list[MemoryEntry]:
-        """All entries of these types, oldest first."""
-        from qdrant_client import models
-
-        check_ids(agent_id)
-        _validation.flag(include_superseded, "include_superseded")
-        types = _validation.content_types(content_types)
-        if types == [] or await self._collection.look() is None:
-            return []
-        conditions = [equals("agent_id", agent_id)]
-        conditions += [] if types is None else [is_any("content_type", types)]
-        conditions += [] if include_superseded else [is_any("shelf", list(SHELVES.values()))]
-        which = models.Filter(must=conditions)
-        payloads = [point.payload for point in await self._collection.scroll(which, with_payload=True)]
-        erased = (await self._agent(agent_id)).erased
-        living = sorted((p for p in payloads if p["epoch"] >= erased), key=lambda payload: payload["written"])
-        return sorted((read_entry(p["document"].encode()) for p in living), key=lambda entry: entry.timestamp)
-
     async def delete(self, memory_id: str) -> None:
         """Delete one entry, whoever owns it; deleting nothing is no error."""
         from qdrant_client import models
@@ -194,12 +156,8 @@ class Memories(Vectors):
                 return False
             await self._make_collection(self._bound.dimensions)
         before = await self._agent(agent_id)
-        epoch = max(time.time_ns(), before.epoch + 1)
+        epoch = max(time.time_ns(), before.epoch + EPOCH_STEP)
         payload = {"epoch": epoch, "erased": epoch if erased else before.erased}
         point = models.PointStruct(id=agent_point(agent_id), payload=payload, vector={})
         await self._collection.ask("upsert", points=[point], wait=True)
         return True
-
-    async def _agent(self, agent_id: str) -> AgentState:
-        points = await self._collection.retrieve([agent_point(agent_id)])
-        return agent_state(points[0].payload if points else None)
