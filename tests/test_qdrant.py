@@ -403,10 +403,32 @@ async def test_wrong_dimensions_are_refused_by_name(server: Server) -> None:
         await store.upsert(entry("a", "two", [1.0, 0.0]))
     with pytest.raises(ValidationError, match="query_embedding: has 2 dimensions"):
         await store.search("a", [1.0, 0.0], 0.1)
-    await store.delete_agent_memories("a")
-    with pytest.raises(ConfigurationError, match=r"made for vectors of 3 dimensions.*qdrant_collection"):
+    with pytest.raises(ConfigurationError, match=r"holds vectors of 3 dimensions.*qdrant_collection"):
         await store.bind_embedder(EmbedderIdentity("other", 4))
     await store.close()
+
+
+async def test_an_emptied_collection_takes_the_vectors_of_any_embedder(server: Server) -> None:
+    store, late = QdrantStore(server.url), QdrantStore(server.url)
+    one, two = EmbedderIdentity("one", 3), EmbedderIdentity("two", 2)
+    await store.bind_embedder(one)
+    await late.bind_embedder(one)
+    await store.upsert(entry("a", "of one", [1.0, 0.0, 0.0]))
+    assert await late.search("a", [1.0, 0.0, 0.0], 0.5)
+    assert await store.bind_embedder(two) == one
+    await store.delete_agent_memories("a")
+    assert await store.bind_embedder(two) == two
+    assert await store.search("a", [1.0, 0.0], 0.5) == []
+    await store.upsert(entry("a", "of two", [1.0, 0.0]))
+    assert [found.content for found in await store.search("a", [1.0, 0.0], 0.5)] == ["of two"]
+    with pytest.raises(ConfigurationError, match=r"'two' \(2 dimensions\).*'one' \(3\).*reindex"):
+        await late.search("a", [1.0, 0.0, 0.0], 0.5)
+    with pytest.raises(ConfigurationError, match=r"'two' \(2 dimensions\).*'one' \(3\).*reindex"):
+        await late.upsert(entry("a", "of one", [1.0, 0.0, 0.0]))
+    assert list(server.collections["agent_memories"].config["vectors"]) != ["meaning"]
+    assert len(server.collections["agent_memories"].config["vectors"]) == 1
+    await store.close()
+    await late.close()
 
 
 async def test_a_collection_that_is_none_of_ours_is_refused(server: Server) -> None:
@@ -568,9 +590,8 @@ async def test_an_agent_of_whom_only_a_killed_writers_remains_are_left_is_not_li
         await one.upsert(entry("b", "kept", [1.0, 0.0, 0.0], id="2"))
         (left,) = await one._collection.scroll(questions.shelf_filter("a", talk=False), with_payload=True)
         await one.delete_agent_memories("a")
-        await one._write_points(
-            [points.point_of(prepare(entry("a", "late", [1.0, 0.0, 0.0], id="1")), 3, epoch=0, written=1)]
-        )
+        late = points.point_of(prepare(entry("a", "late", [1.0, 0.0, 0.0], id="1")), 3, epoch=0, written=1)
+        await one._write_points([late], points.MEANING)
         assert left.payload["epoch"] == 0
         assert await one.list_agents() == ["b"]
         assert await one.memory_ids("a") == []

@@ -36,6 +36,11 @@ OTHER_LOOP_SECONDS = 1.0
 TRANSIENT_STATUS = {429, 502, 503, 504}
 """What a busy, starting or moving server answers; the same request may succeed a moment later."""
 
+NO_VECTOR = re.compile(
+    r"[Nn]ot existing vector name|[Vv]ector with name .* is not configured|[Vv]ector \S+ is not found in the collection"
+)
+"""What servers and the local mode say of a vector that was never there, or no longer."""
+
 MEMORY = ":memory:"
 PATH = "path:"
 
@@ -44,8 +49,12 @@ class NoCollectionError(Exception):
     """The collection that was asked for is not there."""
 
 
-class CollectionTakenError(Exception):
-    """A collection of that name is there already."""
+class NameTakenError(Exception):
+    """A collection or a vector of that name is there already."""
+
+
+class NoVectorError(Exception):
+    """The points of the collection have no vector of the name that was asked for."""
 
 
 class QdrantLink:
@@ -99,7 +108,7 @@ class QdrantLink:
         Every request may be sent twice: what it writes is the same both times.
 
         Raises:
-            NoCollectionError, CollectionTakenError: what the names say.
+            NoCollectionError, NameTakenError, NoVectorError: what the names say.
             StoreConnectionError: no answer in time, or none that helps; the message says what to do.
         """
         from qdrant_client import QdrantClient
@@ -209,10 +218,12 @@ class QdrantLink:
         cause = getattr(error, "source", error)  # the client wraps what its HTTP library raised
         status = getattr(error, "status_code", None)
         text = str(error)
+        if NO_VECTOR.search(text):
+            raise NoVectorError(text) from error
         if status == 404 or (isinstance(error, ValueError) and text.endswith("not found")):
             raise NoCollectionError(text) from error
         if status == 409 or "already exists" in text:
-            raise CollectionTakenError(text) from error
+            raise NameTakenError(text) from error
         raise StoreConnectionError(
             self._store, cause, {"url": self.shown}, advice=self._advice(cause, status)
         ) from error

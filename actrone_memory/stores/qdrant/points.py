@@ -19,7 +19,7 @@ LARGEST_REQUEST_BYTES = 16 * 1024 * 1024
 
 MEANING = "meaning"
 WORDS = "words"
-"""The vectors of a point."""
+"""The vectors of a point, the compared one as it is named at first."""
 
 
 _NAMESPACE = uuid.UUID("0b6ac1b1-5d5a-4c0e-9d0f-3a4b2f2a7e52")
@@ -42,7 +42,7 @@ EPOCH_STEP = 1_024
 """Nanoseconds, at least, from an epoch to the next: apart even where a server compares them as floats."""
 
 STORE_POINT = str(uuid.uuid5(_NAMESPACE, "store"))
-"""Where the name of the embedder stands."""
+"""Where the names of vectors and embedders stand."""
 
 
 class Mark(NamedTuple):
@@ -69,6 +69,15 @@ class AgentState(NamedTuple):
     erased: int
 
 
+class Filling(NamedTuple):
+    """The name of the vectors in use, and whose they are; the same of those that are being made."""
+
+    vector: str
+    embedder: EmbedderIdentity | None
+    new_vector: str | None
+    new_embedder: EmbedderIdentity | None
+
+
 def point_of(prepared: Prepared, dimensions: int, *, epoch: int, written: int) -> dict[str, Any]:
     """A memory as a point; without an embedding its vector is zero, close to nothing."""
     entry = prepared.entry
@@ -92,16 +101,20 @@ def point_of(prepared: Prepared, dimensions: int, *, epoch: int, written: int) -
     return {"id": point, "payload": payload, "meaning": vector.tolist(), "words": stored_terms(prepared.terms)}
 
 
-def kept_point(point: Any) -> Kept:
-    """The fetched point with its entry, analysed."""
+def kept_point(point: Any, vector: str) -> Kept:
+    """The fetched point with its entry, analysed; one that lacks the vector will be fetched again next time."""
     payload = point.payload
-    entry = read_entry(payload["document"].encode())
+    prepared, numbers = prepare(read_entry(payload["document"].encode())), (point.vector or {}).get(vector)
+    if numbers is None:
+        return Kept("", payload["written"], prepared)
     # The vector is at length 1 already, to the last bit.
-    return Kept(
-        payload["stamp"],
-        payload["written"],
-        prepare(entry)._replace(vector=np.array(point.vector[MEANING], np.float32)),
-    )
+    prepared = prepared._replace(vector=np.array(numbers, np.float32))
+    return Kept(stamp_in(vector, payload), payload["written"], prepared)
+
+
+def stamp_in(vector: str, payload: Mapping[str, Any]) -> str:
+    """What tells the state of a point whose vectors of this name are in use."""
+    return f"{vector} {payload['stamp']}"
 
 
 def entry_of(point: Any, vector: str) -> MemoryEntry:
@@ -127,11 +140,11 @@ def batches(points: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
     yield batch
 
 
-def marks_of(points: Iterable[Any], erased: int) -> dict[str, Mark]:
+def marks_of(points: Iterable[Any], vector: str, erased: int = 0) -> dict[str, Mark]:
     """The points that no erasure has overtaken."""
     return {
         str(point.id): Mark(
-            point.payload["stamp"],
+            stamp_in(vector, point.payload),
             point.payload["length"],
             point.payload["session_id"],
             point.payload.get("sequence"),
@@ -146,9 +159,19 @@ def agent_state(payload: Mapping[str, Any] | None) -> AgentState:
     return AgentState(payload["epoch"], payload["erased"]) if payload else AgentState(0, 0)
 
 
-def identity_of(payload: Mapping[str, Any] | None) -> EmbedderIdentity | None:
-    """Whose vectors the collection's own point says it holds."""
-    return EmbedderIdentity(payload["embedder"], payload["dimensions"]) if payload else None
+def filling_of(payload: Mapping[str, Any] | None) -> Filling:
+    """What the collection's own point says, or what holds while there is none."""
+    told = payload or {}
+    return Filling(
+        told.get("vector", MEANING),
+        _embedder(told.get("embedder"), told.get("dimensions")),
+        told.get("new_vector"),
+        _embedder(told.get("new_embedder"), told.get("new_dimensions")),
+    )
+
+
+def _embedder(name: str | None, dimensions: int | None) -> EmbedderIdentity | None:
+    return EmbedderIdentity(name, dimensions) if name is not None and dimensions is not None else None
 
 
 def entry_point(agent_id: str, memory_id: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from actrone_memory._shelf import Query
 from actrone_memory._sparse_terms import asked_terms
-from actrone_memory.stores.qdrant.points import EPOCH_STEP, MEANING, SHELVES, WORDS, Mark, marks_of
+from actrone_memory.stores.qdrant.points import EPOCH_STEP, SHELVES, WORDS, Mark, marks_of
 
 WHOLE_SHELF = 1_000
 """Memories of an agent that are all looked at: their ids and stamps are some 100 KB of an answer."""
@@ -32,16 +32,16 @@ class Sight(NamedTuple):
     by_words: list[str]
 
 
-def search_requests(agent_id: str, query: Query, talk: bool) -> list[Any]:
+def search_requests(agent_id: str, query: Query, vector: str, talk: bool) -> list[Any]:
     """A sample with its cosines, all there is when it is not full; the nearest; of a text, the best by words."""
     from qdrant_client import models
 
     shelf, wanted = shelf_filter(agent_id, talk), shelf_filter(agent_id, talk, query)
-    vector = query.vector.tolist()
+    near = query.vector.tolist()
     by_ids = models.Prefetch(filter=shelf, limit=WHOLE_SHELF)
-    sample = models.QueryRequest(prefetch=by_ids, query=vector, using=MEANING, limit=WHOLE_SHELF, with_payload=MARK)
+    sample = models.QueryRequest(prefetch=by_ids, query=near, using=vector, limit=WHOLE_SHELF, with_payload=MARK)
     most = max(BY_MEANING, min(query.consider, WHOLE_SHELF))
-    nearest = models.QueryRequest(query=vector, using=MEANING, filter=wanted, limit=most, with_payload=MARK)
+    nearest = models.QueryRequest(query=near, using=vector, filter=wanted, limit=most, with_payload=MARK)
     if query.text is None:
         return [sample, nearest]
     asked = asked_terms(query.text, talk=talk)
@@ -63,16 +63,16 @@ def shelf_request(agent_id: str, talk: bool) -> Any:
     return models.QueryRequest(filter=shelf_filter(agent_id, talk), limit=WHOLE_SHELF, with_payload=MARK)
 
 
-def sight_of(talk: bool, found: Sequence[list[Any]], erased: int) -> Sight:
+def sight_of(talk: bool, found: Sequence[list[Any]], vector: str, erased: int) -> Sight:
     """What the answers to `search_requests`, or to the first of them, tell."""
     sample, *candidates = found
-    everything = marks_of(sample, erased)
+    everything = marks_of(sample, vector, erased)
     if len(sample) < WHOLE_SHELF:
         return Sight(talk, True, everything, everything, [], [])
     return Sight(
         talk=talk,
         whole=False,
-        marks=marks_of(chain.from_iterable(candidates), erased),
+        marks=marks_of(chain.from_iterable(candidates), vector, erased),
         sample=everything,
         cosines=[point.score for point in sample],
         by_words=[str(point.id) for best in candidates[1:] for point in best],
@@ -89,6 +89,13 @@ def shelf_filter(agent_id: str, talk: bool, query: Query | None = None) -> Any:
     if query is not None and query.tags is not None:
         conditions.append(is_any("topic_tags", query.tags))
     return models.Filter(must=conditions)
+
+
+def has_id(ids: Sequence[str]) -> Any:
+    """The points of these ids."""
+    from qdrant_client import models
+
+    return models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
 
 
 def equals(name: str, value: str | int) -> Any:

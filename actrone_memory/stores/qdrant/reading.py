@@ -9,11 +9,9 @@ from actrone_memory import _validation
 from actrone_memory._shelf import read_entry
 from actrone_memory._store_calls import check_ids
 from actrone_memory.models import ContentType, MemoryEntry
-from actrone_memory.stores.qdrant.collection import MARKS_PER_PAGE, PER_PAGE
+from actrone_memory.stores.qdrant.collection import PER_PAGE, parts
 from actrone_memory.stores.qdrant.points import (
-    MEANING,
     SHELVES,
-    AgentState,
     agent_point,
     agent_state,
     entry_of,
@@ -33,7 +31,7 @@ class Reading(Vectors):
         """The agent's entry of this id, superseded or not."""
         check_ids(agent_id)
         _validation.identifier(memory_id, "memory_id")
-        if await self._collection.look() is None:
+        if await self._collection.layout() is None:
             return None
         wanted, about = entry_point(agent_id, memory_id), agent_point(agent_id)
         points = {str(point.id): point.payload for point in await self._collection.retrieve([wanted, about])}
@@ -55,7 +53,7 @@ class Reading(Vectors):
         check_ids(agent_id)
         _validation.flag(include_superseded, "include_superseded")
         types = _validation.content_types(content_types)
-        if types == [] or await self._collection.look() is None:
+        if types == [] or await self._collection.layout() is None:
             return []
         conditions = [equals("agent_id", agent_id)]
         conditions += [] if types is None else [is_any("content_type", types)]
@@ -68,7 +66,7 @@ class Reading(Vectors):
     async def memory_ids(self, agent_id: str) -> list[str]:
         """The ids of all of the agent's entries, superseded ones included, in the order of their writes."""
         check_ids(agent_id)
-        if await self._collection.look() is None:
+        if await self._collection.layout() is None:
             return []
         points = await self._collection.scroll(_all_of(agent_id), with_payload=["id", "written", "epoch"])
         living = await self._living(agent_id, [point.payload for point in points])
@@ -78,46 +76,38 @@ class Reading(Vectors):
         """The agent's entries of these ids, in order, each with the vector that is compared; others are left out."""
         check_ids(agent_id)
         wanted = [entry_point(agent_id, name) for name in _validation.texts(memory_ids, "memory_ids")]
-        if await self._collection.look() is None:
+        layout = await self._comparable()
+        if layout is None:
             return []
         points: list[Any] = []
-        for start in range(0, len(wanted), PER_PAGE):
-            points += await self._collection.retrieve(wanted[start : start + PER_PAGE], with_vectors=[MEANING])
+        for some in parts(wanted, PER_PAGE):
+            points += await self._collection.retrieve(some, with_vectors=[layout.vector])
         erased = (await self._agent(agent_id)).erased
-        found = {str(point.id): entry_of(point, MEANING) for point in points if point.payload["epoch"] >= erased}
+        found = {str(point.id): entry_of(point, layout.vector) for point in points if point.payload["epoch"] >= erased}
         return [found[point] for point in wanted if point in found]
 
     async def list_agents(self) -> list[str]:
         """Every agent that has a memory here, in the order of their names."""
-        if await self._collection.look() is None:
+        if await self._collection.layout() is None:
             return []
         agents = await self._collection.values("agent_id")
         erased = await self._erased(agents)
         gone = set(erased) - await self._with_memories_since(erased)
         return sorted(set(agents) - gone)
 
-    async def _erased(self, agents: Sequence[str]) -> dict[str, int]:
-        """The epochs of the last erasures of everything, of the agents that had one."""
-        points = {agent_point(agent): agent for agent in agents}
-        ids, erased = list(points), dict[str, int]()
-        for start in range(0, len(ids), MARKS_PER_PAGE):
-            for point in await self._collection.retrieve(ids[start : start + MARKS_PER_PAGE]):
-                erased[points[str(point.id)]] = agent_state(point.payload).erased
-        return {agent: epoch for agent, epoch in erased.items() if epoch}
-
     async def _with_memories_since(self, erased: Mapping[str, int]) -> set[str]:
         """The agents that were written for again: what a writer left behind an erasure does not count."""
         from qdrant_client import models
 
-        found, agents = set[str](), list(erased)
-        for start in range(0, len(agents), PER_REQUEST):
+        found = set[str]()
+        for agents in parts(list(erased), PER_REQUEST):
             requests = [
                 models.QueryRequest(
                     filter=models.Filter(must=[*_all_of(agent).must, since(erased[agent])]),
                     limit=1,
                     with_payload=["agent_id"],
                 )
-                for agent in agents[start : start + PER_REQUEST]
+                for agent in agents
             ]
             answers = await self._collection.batch(requests)
             found |= {point.payload["agent_id"] for points in answers for point in points}
@@ -128,10 +118,6 @@ class Reading(Vectors):
         erased = (await self._agent(agent_id)).erased
         living = [payload for payload in payloads if payload["epoch"] >= erased]
         return sorted(living, key=lambda payload: payload["written"])
-
-    async def _agent(self, agent_id: str) -> AgentState:
-        points = await self._collection.retrieve([agent_point(agent_id)])
-        return agent_state(points[0].payload if points else None)
 
 
 def _all_of(agent_id: str) -> Any:

@@ -84,7 +84,6 @@ class QdrantStore(Writing, Search):
         """Close what this store opened; the data stays."""
         await self._collection.close()
         self._held, self._kept = HeldIndexes(), KeptEntries()
-        self._stored = None
 
 
 def _check_connection(url: object, collection: object, timeout_seconds: object) -> None:

@@ -14,7 +14,6 @@ from actrone_memory.models import MemoryEntry
 from actrone_memory.stores.qdrant.kept import HeldIndexes, KeptEntries
 from actrone_memory.stores.qdrant.points import (
     EPOCH_STEP,
-    MEANING,
     WORDS,
     AgentState,
     agent_point,
@@ -50,16 +49,19 @@ class Writing(Reading):
             _validation.whole_number(epoch, "epoch")
         if not checked:
             return True
+        return await self._in_place(lambda: self._upsert(checked, epoch))
+
+    async def _upsert(self, checked: Sequence[MemoryEntry], epoch: int | None) -> bool:
         agent_id = checked[0].agent_id
-        dimensions = dimensions_with(await self._collection.look(), checked) or (
-            self._bound.dimensions if self._bound else None
-        )
+        layout = await self._comparable()
+        bound = self._bound.dimensions if self._bound else None
+        dimensions = dimensions_with(layout.dimensions if layout else None, checked) or bound
         if dimensions is None:
             raise ConfigurationError(
                 "The first memory of a collection needs an embedding: it tells the dimensions of all.",
                 {"collection": self._collection.name},
             )
-        await self._make_collection(dimensions)
+        layout = await self._writable(dimensions)
         now = await self._check_owners(agent_id, [entry.id for entry in checked])
         if epoch is not None and epoch != now.epoch:
             return False
@@ -67,13 +69,13 @@ class Writing(Reading):
             point_of(prepare(entry), dimensions, epoch=now.epoch, written=time.time_ns() + place)
             for place, entry in enumerate(checked)
         ]
-        await self._write_points(points)
+        await self._write_points(points, layout.vector)
         if epoch is None or (await self._agent(agent_id)).epoch == epoch:
             return True
         await self._take_back(points)
         return False
 
-    async def _write_points(self, points: Sequence[dict[str, Any]]) -> None:
+    async def _write_points(self, points: Sequence[dict[str, Any]], vector: str) -> None:
         from qdrant_client import models
 
         for batch in batches(points):
@@ -81,7 +83,7 @@ class Writing(Reading):
                 models.PointStruct(
                     id=point["id"],
                     payload=point["payload"],
-                    vector={MEANING: point["meaning"], WORDS: models.SparseVector(**point["words"]._asdict())},
+                    vector={vector: point["meaning"], WORDS: models.SparseVector(**point["words"]._asdict())},
                 )
                 for point in batch
             ]
@@ -113,14 +115,14 @@ class Writing(Reading):
     async def erasure_epoch(self, agent_id: str) -> int:
         """Changes whenever memories of the agent are erased."""
         check_ids(agent_id)
-        return (await self._agent(agent_id)).epoch if await self._collection.look() is not None else 0
+        return (await self._agent(agent_id)).epoch if await self._collection.layout() is not None else 0
 
     async def delete(self, memory_id: str) -> None:
         """Delete one entry, whoever owns it; deleting nothing is no error."""
         from qdrant_client import models
 
         _validation.identifier(memory_id, "memory_id")
-        if await self._collection.look() is not None:
+        if await self._collection.layout() is not None:
             await self._collection.delete(models.Filter(must=[equals("id", memory_id)]))
 
     async def delete_agent_memories(self, agent_id: str) -> None:
@@ -150,11 +152,10 @@ class Writing(Reading):
         """Give the agent a new epoch; False when there is no collection, and nothing that could be erased."""
         from qdrant_client import models
 
-        dimensions = await self._collection.look()
-        if dimensions is None:
+        if await self._collection.layout() is None:
             if self._bound is None:
                 return False
-            await self._make_collection(self._bound.dimensions)
+            await self._writable(self._bound.dimensions)
         before = await self._agent(agent_id)
         epoch = max(time.time_ns(), before.epoch + EPOCH_STEP)
         payload = {"epoch": epoch, "erased": epoch if erased else before.erased}
