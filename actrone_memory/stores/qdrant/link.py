@@ -41,6 +41,9 @@ NO_VECTOR = re.compile(
 )
 """What servers and the local mode say of a vector that was never there, or no longer."""
 
+NO_POINT = re.compile(r"No point with id")
+"""What servers say of a point that is to be changed and was deleted; the local mode raises a KeyError."""
+
 MEMORY = ":memory:"
 PATH = "path:"
 
@@ -51,6 +54,10 @@ class NoCollectionError(Exception):
 
 class NameTakenError(Exception):
     """A collection or a vector of that name is there already."""
+
+
+class NoPointError(Exception):
+    """A point that was to be changed is not there."""
 
 
 class NoVectorError(Exception):
@@ -108,7 +115,7 @@ class QdrantLink:
         Every request may be sent twice: what it writes is the same both times.
 
         Raises:
-            NoCollectionError, NameTakenError, NoVectorError: what the names say.
+            NoCollectionError, NoPointError, NoVectorError, NameTakenError: what the names say.
             StoreConnectionError: no answer in time, or none that helps; the message says what to do.
         """
         from qdrant_client import QdrantClient
@@ -218,6 +225,8 @@ class QdrantLink:
         cause = getattr(error, "source", error)  # the client wraps what its HTTP library raised
         status = getattr(error, "status_code", None)
         text = str(error)
+        if isinstance(error, KeyError) or NO_POINT.search(text):
+            raise NoPointError(text) from error
         if NO_VECTOR.search(text):
             raise NoVectorError(text) from error
         if status == 404 or (isinstance(error, ValueError) and text.endswith("not found")):

@@ -21,6 +21,7 @@ from actrone_memory.models import MemoryEntry
 from actrone_memory.protocols import EmbedderIdentity
 from actrone_memory.stores.qdrant.agents import Agents
 from actrone_memory.stores.qdrant.collection import Layout, VectorsMovedError
+from actrone_memory.stores.qdrant.link import NoPointError
 from actrone_memory.stores.qdrant.points import (
     MEANING,
     OLD,
@@ -84,7 +85,8 @@ class Vectors(Agents):
         same = [point for point in found if point.payload["document"].encode() == made[str(point.id)][0]]
         vectors = [models.PointVectors(id=point.id, vector={name: made[str(point.id)][1].tolist()}) for point in same]
         unchanged = models.Filter(must=[is_any("stamp", [point.payload["stamp"] for point in same])])
-        with suppress(VectorsMovedError):  # another reindexing has begun, and dropped this one's
+        # Another reindexing may have dropped these vectors, or somebody a memory: the next look tells what is lacking.
+        with suppress(VectorsMovedError, NoPointError):
             if vectors:
                 await self._collection.ask("update_vectors", points=vectors, update_filter=unchanged, wait=True)
 
