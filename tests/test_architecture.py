@@ -95,7 +95,7 @@ OPTIONAL_PACKAGES = {
     "portalocker": {"actrone_memory.stores.qdrant.link"},
     "qdrant_client": {
         f"actrone_memory.stores.qdrant.{module}"
-        for module in ("collection", "link", "questions", "reading", "search", "store", "vectors", "writing")
+        for module in ("census", "collection", "link", "questions", "reading", "search", "store", "vectors", "writing")
     },
     "redis": {"actrone_memory.stores.redis.clients", "actrone_memory.stores.redis.store"},
     "markdown_it": {"actrone_memory.cli.rules"},

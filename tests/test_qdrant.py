@@ -32,8 +32,8 @@ from actrone_memory import (
     SyncMemoryManager,
     ValidationError,
 )
-from actrone_memory._shelf import prepare
-from actrone_memory.stores.qdrant import collection, kept, points, questions
+from actrone_memory._shelf import Census, prepare
+from actrone_memory.stores.qdrant import census, collection, kept, points, questions, search
 
 EMBEDDER = StaticEmbedder()
 MODULES = (
@@ -217,6 +217,51 @@ async def test_a_search_is_one_request_and_a_write_three(server: Server) -> None
     assert await store.upsert_many([one], epoch=await store.erasure_epoch("a"))
     assert len(server.requests) == 1 + 3
     await store.close()
+
+
+@pytest.mark.parametrize("types", [MEMORY_TYPES, ["turn"]])
+async def test_a_search_among_many_takes_a_few_requests_however_long_the_query(
+    server: Server, monkeypatch: pytest.MonkeyPatch, types: list[str]
+) -> None:
+    monkeypatch.setattr(questions, "WHOLE_SHELF", 120)
+    store = QdrantStore(server.url)
+    entries = await filled(store)
+    query = " ".join(one.content for one in entries[:60])
+    await best(store, query, types)
+    parts: list[int] = []
+    server.faults.append(lambda request: parts.append(len(request.body.get("searches", [0]))) or False)
+    await best(store, query, types)
+    assert len(parts) <= 4
+    assert max(parts) == 4  # what the agent's point says, a sample, the nearest, the best by words
+    await store.close()
+
+
+async def test_the_rarity_of_words_among_many_memories_is_that_of_all(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "WHOLE_SHELF", 120)
+    monkeypatch.setattr(questions, "BY_MEANING", 40)
+    monkeypatch.setattr(questions, "BY_WORDS", 40)
+    taken: list[Census] = []
+
+    async def spy(*arguments: Any) -> Census:
+        taken.append(await census.census_of(*arguments))
+        return taken[-1]
+
+    monkeypatch.setattr(search, "census_of", spy)
+    here, there = InMemoryStore(), QdrantStore(server.url)
+    await filled(here, there)
+    shelf = here._indexes["a"]._memories
+    for query in QUERIES:
+        await best(there, query, MEMORY_TYPES)
+    assert len(taken) == len(QUERIES)
+    off = []
+    for one in taken:
+        assert one.entries == len(shelf.rows)
+        off += [abs(told - shelf._idf(term)) for term, told in one.idf.items()]
+    assert len(off) > 50
+    assert sorted(off)[int(len(off) * 0.9)] < 0.001
+    await there.close()
 
 
 # --- agents and erasure -------------------------------------------------------------------------------------------

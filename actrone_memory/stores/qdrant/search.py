@@ -7,21 +7,17 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from actrone_memory._index import AgentIndex
 from actrone_memory._page_search import PageSearch
-from actrone_memory._ranking import inverse_document_frequency
-from actrone_memory._shelf import CONTEXT, Census, Query, Shelf
-from actrone_memory._sparse_terms import term_number
+from actrone_memory._shelf import Query
 from actrone_memory._store_calls import check_dimensions
 from actrone_memory.protocols import Page
 from actrone_memory.stores.qdrant import questions
+from actrone_memory.stores.qdrant.census import census_of
 from actrone_memory.stores.qdrant.collection import PER_PAGE, parts
 from actrone_memory.stores.qdrant.kept import HeldIndexes, KeptEntries
 from actrone_memory.stores.qdrant.points import (
     STORE_POINT,
-    WORDS,
     Kept,
     agent_point,
     agent_state,
@@ -45,12 +41,6 @@ NEIGHBOURED = 64
 
 NEIGHBOURING_RECORDS = 12
 """How far apart in a session's numbering turns are looked for that stand side by side: a turn may have many records."""
-
-MOST_COUNTED_TERMS = 400
-"""Terms of a query, with what looks like them, that the server counts; a page of text has more, of no weight."""
-
-PER_REQUEST = 100
-"""Parts of one batched request."""
 
 
 class Search(PageSearch, Vectors):
@@ -133,9 +123,13 @@ class Search(PageSearch, Vectors):
         for kept in sorted(found.values(), key=lambda kept: kept.written):
             index.put(kept.entry)
         partly = {sight.talk: sight for sight in sights if not sight.whole}
-        for shelf in index.shelves(query.content_types):
-            if shelf.talk in partly:
-                shelf.census = await self._census(agent_id, query, partly[shelf.talk], shelf)
+        shelves = [shelf for shelf in index.shelves(query.content_types) if shelf.talk in partly]
+        takings = []
+        for shelf in shelves:
+            at_hand = {point: kept.entry for point, kept in found.items() if kept.entry.entry.id in shelf.rows}
+            takings.append(census_of(self._collection, agent_id, query, partly[shelf.talk], shelf, at_hand))
+        for shelf, census in zip(shelves, await asyncio.gather(*takings), strict=True):
+            shelf.census = census
         return index.search(query)
 
     async def _neighbours(self, agent_id: str, vector: str, sight: Sight) -> dict[str, str]:
@@ -164,46 +158,6 @@ class Search(PageSearch, Vectors):
             point: mark.stamp
             for point, mark in marks_of(await self._collection.scroll(which, with_payload=MARK), vector).items()
         }
-
-    async def _census(self, agent_id: str, query: Query, sight: Sight, shelf: Shelf) -> Census:
-        """The statistics of a shelf of which ``shelf`` holds the candidates."""
-        which = shelf_filter(agent_id, sight.talk)
-        counting = self._collection.ask("count", count_filter=which, exact=True)
-        terms = sorted(shelf.terms_of(query.text)) if query.text is not None else []
-        counted, *answers = await asyncio.gather(counting, *self._term_requests(which, terms[:MOST_COUNTED_TERMS]))
-        entries = int(counted.count)
-        idf = {term: value for found in answers for term, value in found.items()}
-        for term in terms[MOST_COUNTED_TERMS:]:
-            idf[term] = inverse_document_frequency(entries * shelf.containing(term) // len(shelf.rows), entries)
-        own = float(np.mean([mark.length for mark in sight.sample.values()]))
-        length = own * (1 + sum(CONTEXT.values())) if sight.talk else own
-        return Census(entries, length, idf, np.array(sight.cosines, np.float32))
-
-    def _term_requests(self, which: Any, terms: Sequence[str]) -> list[Any]:
-        return [self._idf(which, terms[start : start + PER_REQUEST]) for start in range(0, len(terms), PER_REQUEST)]
-
-    async def _idf(self, which: Any, terms: Sequence[str]) -> dict[str, float]:
-        """How rare each term is among the points of ``which``, as the server counts them; without those in none."""
-        from qdrant_client import models
-
-        requests = [
-            models.QueryRequest(
-                query=models.SparseVector(indices=[term_number(term)], values=[1.0]),
-                using=WORDS,
-                filter=which,
-                params=models.SearchParams(idf=models.IdfCorpusParams(corpus=which)),
-                limit=1,
-                with_vector=[WORDS],
-            )
-            for term in terms
-        ]
-        rarity: dict[str, float] = {}
-        for term, points in zip(terms, await self._collection.batch(requests), strict=True):
-            for point in points:
-                # The score of one term is its idf times what the point stores for it.
-                words = point.vector[WORDS]
-                rarity[term] = point.score / words.values[words.indices.index(term_number(term))]
-        return rarity
 
     async def _entries(self, wanted: Mapping[str, str], vector: str) -> dict[str, Kept]:
         """The points of these ids and stamps, or of newer stamps, without those that are gone."""
