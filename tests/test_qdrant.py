@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -547,6 +548,56 @@ def test_one_manager_serves_loops_threads_and_a_running_loop(server: Server, kin
             assert plain.search_memories("a", "vitest")
 
     asyncio.run(fifty())
+
+
+async def used(settings: MemoryConfig, number: int) -> None:
+    manager = await MemoryManager.create(settings, l1=InMemoryStore())
+    if number % 5 == 0:  # archived in the background, by a thread and a client of its own
+        await manager.store_turn("a", "s", "Where are the keys?", "In the drawer.", turn_id="t")
+    await manager.close()
+
+
+def open_things() -> tuple[int, int]:
+    """Files and sockets, and threads, of this process; the server of the tests has some of them."""
+    gc.collect()
+    return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+
+
+def assert_nothing_was_left_open(before: tuple[int, int]) -> None:
+    deadline = time.monotonic() + 5  # the server takes a moment to see that a connection is closed
+    while open_things() > before and time.monotonic() < deadline:
+        time.sleep(0.02)
+    files, threads = open_things()
+    assert files <= before[0]
+    assert threads <= before[1]
+
+
+def test_five_hundred_managers_one_after_another_leave_nothing_open(server: Server) -> None:
+    settings = MemoryConfig(backend="redis_qdrant", qdrant_url=server.url, embedding_provider="static")
+
+    async def many() -> set[asyncio.Task[Any]]:
+        before = asyncio.all_tasks()
+        for number in range(400):
+            await used(settings, number)
+        return asyncio.all_tasks() - before
+
+    asyncio.run(used(settings, 0))  # makes the collection, of which the server holds files
+    before = open_things()
+    for number in range(100):
+        asyncio.run(used(settings, number))
+    assert asyncio.run(many()) == set()
+    assert_nothing_was_left_open(before)
+
+
+def test_a_client_ends_with_its_loop_when_nobody_closes_it(server: Server) -> None:
+    stores = [QdrantStore(server.url) for _ in range(10)]
+    asyncio.run(stores[0].upsert(entry("a", "x", [1.0, 0.0, 0.0])))
+    before = open_things()
+    for store in stores:
+        asyncio.run(store.upsert(entry("a", "x", [1.0, 0.0, 0.0])))
+    assert_nothing_was_left_open(before)
+    assert asyncio.run(stores[0].search("a", [1.0, 0.0, 0.0], 0.1))
+    assert_nothing_was_left_open(before)
 
 
 @pytest.mark.parametrize("kind", ["memory", "folder", "server"])

@@ -1,7 +1,7 @@
 """The way to Qdrant: its clients, deadlines, retries, and its failures in our words. Knows nothing of memories.
 
-A server is asked by one asyncio client for each running event loop. The client's local mode (``:memory:`` or
-``path:/some/dir``) is one client on one thread, for all loops.
+A server is asked by one asyncio client for each running event loop, which ends with the loop at the latest. The local
+mode of the client (``:memory:`` or ``path:/some/dir``) is one client on one thread, for all loops.
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ import asyncio
 import os
 import random
 import re
+import ssl
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
 from actrone_memory.errors import ActroneMemoryError, ConfigurationError, StoreConnectionError
@@ -85,7 +89,7 @@ class QdrantLink:
         self._store, self._url, self._api_key, self._timeout = store, url, api_key, timeout_seconds
         self._given = client
         self._guard = threading.Lock()
-        self._clients: dict[asyncio.AbstractEventLoop, AsyncQdrantClient] = {}
+        self._clients: dict[asyncio.AbstractEventLoop, _Opened] = {}
         self._worker: ThreadPoolExecutor | None = None
         self._local: QdrantClient | None = None
         if client is None and not self._on_a_thread:
@@ -127,7 +131,8 @@ class QdrantLink:
                 if isinstance(self._given, QdrantClient):
                     given = self._given
                     return await self._tried(lambda: self._in_worker(lambda: getattr(given, method)(**arguments)))
-                return await self._tried(lambda: getattr(self._given or self._client(), method)(**arguments))
+                client = self._given or await self._client()
+                return await self._tried(lambda: getattr(client, method)(**arguments))
         except ActroneMemoryError:
             raise
         except Exception as error:
@@ -150,33 +155,46 @@ class QdrantLink:
             clients, self._clients = self._clients, {}
             worker, self._worker = self._worker, None
         here = asyncio.get_running_loop()
-        for loop, client in clients.items():
+        for loop, opened in clients.items():
             if loop is here:
-                await client.close()
+                await opened.lifetime.aclose()
             elif loop.is_running():
-                closing = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(client.close(), loop))
-                # A loop whose thread waits for this very call closes its client when it goes on.
-                await asyncio.wait([closing], timeout=OTHER_LOOP_SECONDS)
+                await _end_elsewhere(opened.lifetime, loop)
+            # The client of a loop that stands still is closed when the loop runs again, or ends.
         if worker is not None:
             await here.run_in_executor(worker, self._close_local)
             worker.shutdown()
 
-    def _client(self) -> AsyncQdrantClient:
-        """The client of the running loop; those of loops that have ended are let go of, with their sockets."""
-        from qdrant_client import AsyncQdrantClient
-
+    async def _client(self) -> AsyncQdrantClient:
+        """The running loop's client."""
         loop = asyncio.get_running_loop()
         with self._guard:
+            opened = self._clients.get(loop)
+            if opened is not None:
+                return opened.client
             for ended in [other for other in self._clients if other.is_closed()]:
                 del self._clients[ended]
-            if loop not in self._clients:
-                self._clients[loop] = AsyncQdrantClient(
-                    url=self._url,
-                    api_key=self._api_key,
-                    timeout=int(self._timeout) + 1,  # whole seconds; the deadline proper is kept in `ask`
-                    check_compatibility=False,  # it would ask on a thread of its own, and answer with a warning
-                )
-            return self._clients[loop]
+            client = self._new_client()
+            opened = self._clients[loop] = _Opened(client, _lifetime(weakref.ref(self), loop, client))
+        await anext(opened.lifetime)  # from here on the loop ends it when it ends itself
+        return opened.client
+
+    def _new_client(self) -> AsyncQdrantClient:
+        from qdrant_client import AsyncQdrantClient
+
+        return AsyncQdrantClient(
+            url=self._url,
+            api_key=self._api_key,
+            timeout=int(self._timeout) + 1,  # whole seconds; the deadline proper is kept in `ask`
+            check_compatibility=False,  # it would ask on a thread of its own, and answer with a warning
+            verify=_tls(),
+        )
+
+    def forget(self, loop: asyncio.AbstractEventLoop, client: AsyncQdrantClient) -> None:
+        """Let go of a client that ends."""
+        with self._guard:
+            if loop in self._clients and self._clients[loop].client is client:
+                del self._clients[loop]
 
     async def _in_worker(self, work: Callable[[], Any]) -> Any:
         with self._guard:
@@ -266,6 +284,52 @@ class QdrantLink:
                 "statistics of one agent apart from another's. Upgrade it.",
                 {"version": version, "needed": needed},
             )
+
+
+class _Opened(NamedTuple):
+    """A client of one loop, and what keeps it open: when that is dropped, the loop ends it and thereby the client."""
+
+    client: AsyncQdrantClient
+    lifetime: AsyncGenerator[None, None]
+
+
+async def _lifetime(
+    link: weakref.ref[QdrantLink], loop: asyncio.AbstractEventLoop, client: AsyncQdrantClient
+) -> AsyncGenerator[None, None]:
+    """Lasts at most as long as ``loop``, which closes its generators when it ends; then the client is closed."""
+    try:
+        yield
+    finally:
+        owner = link()
+        if owner is not None:
+            owner.forget(loop, client)
+        await client.close()
+
+
+async def _end_elsewhere(lifetime: AsyncGenerator[None, None], loop: asyncio.AbstractEventLoop) -> None:
+    """End ``lifetime`` on its own loop, which runs in another thread, or ends at this moment."""
+
+    async def end() -> None:
+        with suppress(RuntimeError):  # the loop is about to do the same
+            await lifetime.aclose()
+
+    ending = end()
+    try:
+        ended = asyncio.run_coroutine_threadsafe(ending, loop)
+    except RuntimeError:
+        ending.close()
+        return
+    # A loop whose thread waits for this very call closes its client when it goes on.
+    await asyncio.wait([asyncio.wrap_future(ended)], timeout=OTHER_LOOP_SECONDS)
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """One for all clients: the certificates of the system take a while to read."""
+    import httpx
+
+    context: ssl.SSLContext = httpx.create_ssl_context()
+    return context
 
 
 def _is_transient(error: Exception) -> bool:
