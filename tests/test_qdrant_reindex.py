@@ -32,10 +32,10 @@ async def process(server: Server, embedder: HashingEmbedder) -> MemoryManager:
     return await MemoryManager.create(l1=InMemoryStore(), l2=QdrantStore(server.url), embedder=embedder)
 
 
-async def reindex(server: Server) -> int:
+async def reindex(server: Server, embedder: HashingEmbedder = NEW) -> int:
     store = QdrantStore(server.url)
     try:
-        return await MemoryManager.reindex(l2=store, embedder=NEW)
+        return await MemoryManager.reindex(l2=store, embedder=embedder)
     finally:
         await store.close()
 
@@ -71,6 +71,12 @@ async def test_processes_at_work_with_the_old_embedder_are_refused_by_name(serve
             await found(old, "how do tests run")
     with pytest.raises(ConfigurationError, match=r"\(32 dimensions\).*\(64\).*reindex"):
         await idle.inject_memory("a", "Dates use date-fns.")
+    exporting = await process(server, NEW)
+    assert await reindex(server, OLD) == 1
+    with pytest.raises(ConfigurationError, match=r"\(64 dimensions\).*\(32\).*reindex"):
+        [line async for line in exporting.export_agent("a")]
+    await exporting.close()
+    assert await reindex(server) == 1
     assert [one.content for one in await old.list_memories("a")] == ["Tests run with vitest."]
     new = await process(server, NEW)
     assert await found(new, "how do tests run") == ["Tests run with vitest."]

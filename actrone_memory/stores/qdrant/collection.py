@@ -34,8 +34,8 @@ def parts(ids: Sequence[str], most: int = MARKS_PER_PAGE) -> Iterator[Sequence[s
     return (ids[start : start + most] for start in range(0, len(ids), most))
 
 
-class VectorsMovedError(StoreConnectionError):
-    """Another process has put other vectors in place; they are found by the next look."""
+class VectorsMovedError(Exception):
+    """Another process has put other vectors in place; the next look finds them."""
 
 
 class Layout(NamedTuple):
@@ -113,7 +113,7 @@ class Collection:
         layout = self._layout
         if layout is not None and (layout.vector, layout.embedder) != (filling.vector, filling.embedder):
             self.forget()
-            raise self._moved(RuntimeError(f"the vectors in use are now {filling.vector!r} of {filling.embedder}"))
+            raise VectorsMovedError(f"the vectors in use are now {filling.vector!r} of {filling.embedder}")
 
     async def made(self, dimensions: int) -> Layout:
         """The layout of the collection, which is made unless another process did."""
@@ -212,7 +212,7 @@ class Collection:
             return await self._link.ask(method, collection_name=self.name, **arguments)
         except NoVectorError as error:
             self.forget()
-            raise self._moved(error) from error
+            raise VectorsMovedError(str(error)) from error
         except NoCollectionError as error:
             self.forget()
             raise StoreConnectionError(
@@ -222,10 +222,6 @@ class Collection:
                 advice=f"The collection {self.shown} was deleted while it was in use. "
                 "Restore a snapshot of it, or call again: the next write makes a new one.",
             ) from error
-
-    def _moved(self, cause: Exception) -> VectorsMovedError:
-        advice = f"Another process puts other vectors in place in {self.shown}; call again."
-        return VectorsMovedError(self._store, cause, {"collection": self.name}, advice=advice)
 
     async def batch(self, requests: Sequence[Any]) -> list[list[Any]]:
         """The points of each request."""

@@ -12,10 +12,12 @@ from actrone_memory.models import ContentType, MemoryEntry
 from actrone_memory.stores.qdrant.collection import PER_PAGE, parts
 from actrone_memory.stores.qdrant.points import (
     SHELVES,
+    STORE_POINT,
     agent_point,
     agent_state,
     entry_of,
     entry_point,
+    filling_of,
 )
 from actrone_memory.stores.qdrant.questions import equals, is_any, since
 from actrone_memory.stores.qdrant.vectors import Vectors
@@ -76,13 +78,20 @@ class Reading(Vectors):
         """The agent's entries of these ids, in order, each with the vector that is compared; others are left out."""
         check_ids(agent_id)
         wanted = [entry_point(agent_id, name) for name in _validation.texts(memory_ids, "memory_ids")]
+        return await self._in_place(lambda: self._with_vectors(agent_id, wanted))
+
+    async def _with_vectors(self, agent_id: str, wanted: Sequence[str]) -> list[MemoryEntry]:
         layout = await self._comparable()
         if layout is None:
             return []
         points: list[Any] = []
         for some in parts(wanted, PER_PAGE):
             points += await self._collection.retrieve(some, with_vectors=[layout.vector])
-        erased = (await self._agent(agent_id)).erased
+        about = {
+            str(one.id): one.payload for one in await self._collection.retrieve([STORE_POINT, agent_point(agent_id)])
+        }
+        self._collection.check_filling(filling_of(about.get(STORE_POINT)))
+        erased = agent_state(about.get(agent_point(agent_id))).erased
         found = {str(point.id): entry_of(point, layout.vector) for point in points if point.payload["epoch"] >= erased}
         return [found[point] for point in wanted if point in found]
 

@@ -8,7 +8,7 @@ in this process by the same code. What is exact and what is not:
 - Of more, the candidates are the `BY_MEANING` nearest, as Qdrant's graphs find them where it keeps any, and the
   `BY_WORDS` best by words. Their scores are exact but for the mean length of a memory and the spread of cosines, both
   told by a sample of `WHOLE_SHELF`, and for turns by their neighbours within `NEIGHBOURING_RECORDS`. How rare a word is
-  the server counts among the agent's own memories.
+  the server counts among the agent's own memories; see `census`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ class QdrantStore(Writing, Search):
     ``url`` is a server's address (Qdrant 1.19 or newer), or ``:memory:`` or ``path:/some/dir`` for the client's own
     local mode, which searches in Python and has one opener at a time: for development and tests. The collection is made
     by the first write. A request takes at most ``timeout_seconds`` with its retries; a search is one request, two or
-    three when something was written since the last one; a write is three. The weights order a search without
-    ``query_text``. A ``client`` that is handed in is used instead of ``url`` and never closed.
+    three when something was written since the last one, and some more among more than `WHOLE_SHELF` memories; a write
+    is three. The weights order a search without ``query_text``. A ``client`` that is handed in is used instead of
+    ``url`` and never closed.
 
     An erasure changes the agent's epoch in the collection first, then deletes. A write of another process that read the
     epoch before and lands after is taken back by its writer, which looks again; until then, and for ever if the writer

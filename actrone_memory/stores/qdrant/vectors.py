@@ -16,11 +16,11 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from actrone_memory._store_calls import check_identity, new_vectors, unlike_vectors
-from actrone_memory.errors import ConfigurationError
+from actrone_memory.errors import ConfigurationError, StoreConnectionError
 from actrone_memory.models import MemoryEntry
 from actrone_memory.protocols import EmbedderIdentity
 from actrone_memory.stores.qdrant.agents import Agents
-from actrone_memory.stores.qdrant.collection import Layout, VectorsMovedError
+from actrone_memory.stores.qdrant.collection import LOOKS, Layout, VectorsMovedError
 from actrone_memory.stores.qdrant.link import NoPointError
 from actrone_memory.stores.qdrant.points import (
     MEANING,
@@ -173,10 +173,14 @@ class Vectors(Agents):
 
     async def _in_place(self, work: Callable[[], Awaitable[Result]]) -> Result:
         """What ``work`` does; done again when another process has put other vectors in place meanwhile."""
-        try:
-            return await work()
-        except VectorsMovedError:
-            return await work()
+        for _ in range(LOOKS):
+            try:
+                return await work()
+            except VectorsMovedError as error:
+                moved = error
+        raise StoreConnectionError(
+            type(self).__name__, moved, advice="Other processes reindex again and again; call again when they are done."
+        )
 
     async def _note(self, *, insert: dict[str, Any]) -> None:
         """Make the collection's own point, where there is none."""
