@@ -12,15 +12,14 @@ import random
 import re
 import ssl
 import threading
-import weakref
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
+from actrone_memory._loop_clients import LoopClients
 from actrone_memory.errors import ActroneMemoryError, ConfigurationError, StoreConnectionError
 
 if TYPE_CHECKING:
@@ -33,9 +32,6 @@ OLDEST_SERVER = (1, 19)
 MOST_ATTEMPTS = 4
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
-
-OTHER_LOOP_SECONDS = 1.0
-"""How long `close` waits for another event loop to close its client."""
 
 TRANSIENT_STATUS = {429, 502, 503, 504}
 """What a busy, starting or moving server answers; the same request may succeed a moment later."""
@@ -89,7 +85,7 @@ class QdrantLink:
         self._store, self._url, self._api_key, self._timeout = store, url, api_key, timeout_seconds
         self._given = client
         self._guard = threading.Lock()
-        self._clients: dict[asyncio.AbstractEventLoop, _Opened] = {}
+        self._clients: LoopClients[AsyncQdrantClient] = LoopClients()
         self._worker: ThreadPoolExecutor | None = None
         self._local: QdrantClient | None = None
         if client is None and not self._on_a_thread:
@@ -131,7 +127,7 @@ class QdrantLink:
                 if isinstance(self._given, QdrantClient):
                     given = self._given
                     return await self._tried(lambda: self._in_worker(lambda: getattr(given, method)(**arguments)))
-                client = self._given or await self._client()
+                client = self._given or await self._clients.get(self._new_client)
                 return await self._tried(lambda: getattr(client, method)(**arguments))
         except ActroneMemoryError:
             raise
@@ -152,34 +148,13 @@ class QdrantLink:
     async def close(self) -> None:
         """Close the clients that were made here, and the thread; a later call opens them again."""
         with self._guard:
-            clients, self._clients = self._clients, {}
             worker, self._worker = self._worker, None
-        here = asyncio.get_running_loop()
-        for loop, opened in clients.items():
-            if loop is here:
-                await opened.lifetime.aclose()
-            elif loop.is_running():
-                await _end_elsewhere(opened.lifetime, loop)
-            # The client of a loop that stands still is closed when the loop runs again, or ends.
+        await self._clients.close()
         if worker is not None:
-            await here.run_in_executor(worker, self._close_local)
+            await asyncio.get_running_loop().run_in_executor(worker, self._close_local)
             worker.shutdown()
 
-    async def _client(self) -> AsyncQdrantClient:
-        """The running loop's client."""
-        loop = asyncio.get_running_loop()
-        with self._guard:
-            opened = self._clients.get(loop)
-            if opened is not None:
-                return opened.client
-            for ended in [other for other in self._clients if other.is_closed()]:
-                del self._clients[ended]
-            client = self._new_client()
-            opened = self._clients[loop] = _Opened(client, _lifetime(weakref.ref(self), loop, client))
-        await anext(opened.lifetime)  # from here on the loop ends it when it ends itself
-        return opened.client
-
-    def _new_client(self) -> AsyncQdrantClient:
+    async def _new_client(self) -> AsyncQdrantClient:
         from qdrant_client import AsyncQdrantClient
 
         return AsyncQdrantClient(
@@ -189,12 +164,6 @@ class QdrantLink:
             check_compatibility=False,  # it would ask on a thread of its own, and answer with a warning
             verify=_tls(),
         )
-
-    def forget(self, loop: asyncio.AbstractEventLoop, client: AsyncQdrantClient) -> None:
-        """Let go of a client that ends."""
-        with self._guard:
-            if loop in self._clients and self._clients[loop].client is client:
-                del self._clients[loop]
 
     async def _in_worker(self, work: Callable[[], Any]) -> Any:
         with self._guard:
@@ -284,43 +253,6 @@ class QdrantLink:
                 "statistics of one agent apart from another's. Upgrade it.",
                 {"version": version, "needed": needed},
             )
-
-
-class _Opened(NamedTuple):
-    """A client of one loop, and what keeps it open: when that is dropped, the loop ends it and thereby the client."""
-
-    client: AsyncQdrantClient
-    lifetime: AsyncGenerator[None, None]
-
-
-async def _lifetime(
-    link: weakref.ref[QdrantLink], loop: asyncio.AbstractEventLoop, client: AsyncQdrantClient
-) -> AsyncGenerator[None, None]:
-    """Lasts at most as long as ``loop``, which closes its generators when it ends; then the client is closed."""
-    try:
-        yield
-    finally:
-        owner = link()
-        if owner is not None:
-            owner.forget(loop, client)
-        await client.close()
-
-
-async def _end_elsewhere(lifetime: AsyncGenerator[None, None], loop: asyncio.AbstractEventLoop) -> None:
-    """End ``lifetime`` on its own loop, which runs in another thread, or ends at this moment."""
-
-    async def end() -> None:
-        with suppress(RuntimeError):  # the loop is about to do the same
-            await lifetime.aclose()
-
-    ending = end()
-    try:
-        ended = asyncio.run_coroutine_threadsafe(ending, loop)
-    except RuntimeError:
-        ending.close()
-        return
-    # A loop whose thread waits for this very call closes its client when it goes on.
-    await asyncio.wait([asyncio.wrap_future(ended)], timeout=OTHER_LOOP_SECONDS)
 
 
 @cache
