@@ -98,9 +98,8 @@ OPTIONAL_PACKAGES = {
     "pytest": {"actrone_memory.testing"},
     "portalocker": {"actrone_memory.stores.qdrant.link"},
     "qdrant_client": {
-        "actrone_memory.stores.qdrant.link",
-        "actrone_memory.stores.qdrant.points",
-        "actrone_memory.stores.qdrant.store",
+        f"actrone_memory.stores.qdrant.{module}"
+        for module in ("census", "collection", "link", "questions", "reading", "search", "store", "vectors", "writing")
     },
     "redis": {"actrone_memory.stores.redis.clients", "actrone_memory.stores.redis.store"},
     "markdown_it": {"actrone_memory.cli.rules"},
