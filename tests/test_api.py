@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.metadata
+import importlib.util
 import inspect
 import itertools
 import pickle
@@ -82,6 +83,9 @@ PUBLIC_NAMES = {
     "create_memory_manager",
     "parse_facts",
 }
+
+ADAPTERS = {"actrone_langchain": "langchain_core", "actrone_llamaindex": "llama_index"}
+"""Each with the framework that it needs."""
 
 SEARCH = "self, agent_id, query_embedding, threshold, limit=20, content_types=None, query_text=None"
 EMBEDDER = {
@@ -363,7 +367,7 @@ def _shape(parameter: inspect.Parameter) -> tuple[object, ...]:
 
 def _run_fresh(code: str, *options: str) -> str:
     done = subprocess.run([sys.executable, *options, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()
 
 
@@ -718,8 +722,24 @@ def test_importing_the_package_starts_no_thread_and_no_event_loop() -> None:
     assert _run_fresh(code) == "1 None"
 
 
+INSTALLED = [
+    "actrone_memory",
+    *(adapter for adapter, needed in ADAPTERS.items() if importlib.util.find_spec(needed) is not None),
+]
+
+
 @pytest.mark.parametrize(
-    "order", list(itertools.permutations(["actrone_memory", "actrone_langchain", "actrone_llamaindex"])), ids=" ".join
+    "order",
+    [order for size in (1, 2, 3) for order in itertools.permutations(INSTALLED, size)],
+    ids=" ".join,
 )
-def test_the_packages_import_in_any_order(order: tuple[str, ...]) -> None:
-    assert _run_fresh(f"import {', '.join(order)}; print(actrone_memory.MemoryManager.__name__)") == "MemoryManager"
+def test_the_packages_import_alone_and_in_any_order_without_a_word(order: tuple[str, ...]) -> None:
+    assert _run_fresh(f"import {', '.join(order)}", "-W", "error") == ""
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_an_adapter_without_its_framework_names_the_extra(adapter: str) -> None:
+    hidden = f"import sys; sys.modules[{ADAPTERS[adapter]!r}] = None"
+    done = subprocess.run([sys.executable, "-c", f"{hidden}; import {adapter}"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"pip install 'actrone-memory[{adapter.removeprefix('actrone_')}]'" in done.stderr

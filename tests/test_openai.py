@@ -14,6 +14,9 @@ from email.utils import formatdate
 from typing import Any
 
 import pytest
+
+pytest.importorskip("openai", reason="the extra openai is not installed")
+
 from openai_server import DIMENSIONS, KEY, OpenAIServer, Reply, refused
 
 from actrone_memory import (

@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("tiktoken", reason="the extra tiktoken is not installed")
+
 import tiktoken
 
 from actrone_memory import ConfigurationError, MemoryConfig, MemoryManager, tokens
