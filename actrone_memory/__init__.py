@@ -22,6 +22,7 @@ from actrone_memory.extraction import OpenAIFactExtractor, parse_facts
 from actrone_memory.manager import MemoryManager, create_memory_manager
 from actrone_memory.models import MemoryEntry, SessionMetadata, ToolResult, Turn
 from actrone_memory.protocols import (
+    AgentListing,
     ArchiveLog,
     BatchWrites,
     Embedder,
@@ -58,6 +59,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ActroneMemoryError",
+    "AgentListing",
     "ArchiveLog",
     "BatchWrites",
     "ConfigurationError",

@@ -142,7 +142,7 @@ class MemoryManager:
 
     @property
     def relevance_threshold(self) -> float:
-        """Cosine in [-1, 1] that admits a memory: the setting, else the embedder's own, else 0.3.
+        """Cosine in [-1, 1] that admits a memory, by the setting, else the embedder's own, else 0.3.
 
         Without the setting, hybrid retrieval goes by the embedder's ``background`` instead, where it has one.
         """
