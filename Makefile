@@ -95,6 +95,13 @@ with-table: $(VENV)/.table
 build: $(VENV)/.dev ## Build the sdist and the wheel into dist/
 	@$(python) -m build
 
+.PHONY: wheel
+wheel: $(VENV)/.dev ## Test the built wheel: without extras, with each, with all (ARGS="none cli" for some)
+	@$(MAKE) --no-print-directory $(VENV)-models/.models VENV=$(VENV)-models
+	@rm -rf dist
+	@$(python) -m build
+	@$(python) scripts/wheel_tests.py dist/*.whl $(VENV)-models $(ARGS)
+
 .PHONY: clean
 clean: ## Remove build products and caches; the environment stays
 	@rm -rf dist build *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

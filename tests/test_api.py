@@ -644,6 +644,28 @@ def test_a_part_without_its_package_is_refused_at_once_and_names_what_is_missing
     assert "sk-test" not in f"{refused.value}{refused.value.details}"
 
 
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        (lambda: SyncMemoryManager.create({"backend": "sqlite"}), r"MemoryConfig\(setting=value\)"),  # type: ignore[arg-type]
+        (lambda: SyncMemoryManager.create(embedder=HashingEmbedder), "HashingEmbedder is a class; pass an object"),  # type: ignore[arg-type]
+        (lambda: SyncMemoryManager.create(l1=InMemoryStore), "InMemoryStore is a class; pass an object"),  # type: ignore[arg-type]
+        (lambda: SyncMemoryManager(MemoryConfig()), r"SyncMemoryManager\.create\(\)"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_manager_made_of_the_wrong_things_says_what_to_write(wrong: Any, advice: str) -> None:
+    with pytest.raises(ConfigurationError, match=advice):
+        wrong()
+
+
+def test_a_tool_result_that_is_a_dict_shows_how_to_make_one() -> None:
+    with (
+        SyncMemoryManager.create(MemoryConfig(embedding_provider="hashing")) as memory,
+        pytest.raises(ValidationError, match=r"ToolResult\(tool_name=\.\.\."),
+    ):
+        memory.store_turn("a", "s", "question", "answer", tool_results=[{"tool_name": "search"}])  # type: ignore[list-item]
+
+
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
@@ -735,6 +757,13 @@ INSTALLED = [
 )
 def test_the_packages_import_alone_and_in_any_order_without_a_word(order: tuple[str, ...]) -> None:
     assert _run_fresh(f"import {', '.join(order)}", "-W", "error") == ""
+
+
+def test_the_suites_without_pytest_say_what_to_install() -> None:
+    code = "import sys; sys.modules['pytest'] = None; import actrone_memory.testing"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "ImportError: actrone_memory.testing needs pytest: pip install pytest" in done.stderr
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
