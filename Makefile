@@ -16,7 +16,7 @@ pip := $(python) -m pip --quiet --disable-pip-version-check
 help: ## List the commands (default)
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+		/^[a-z-]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "Variables: PYTHON=$(PYTHON) makes the environment in VENV=$(VENV); DATA=folder and ARGS=\"...\" go to bench."
 
@@ -82,6 +82,10 @@ panel: $(VENV)/.package ## Make the picture docs/panel.svg
 .PHONY: bench
 bench: $(VENV)/.bench ## Measure speed, size and recall (DATA=folder for recall, ARGS=--quick for a short run)
 	@$(python) -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
+
+.PHONY: notebooks
+notebooks: $(VENV)/.dev ## Run the notebooks and keep what they show (ARGS=--check compares it instead)
+	@$(python) -m scripts.notebooks $(ARGS)
 
 .PHONY: table
 table: ## Make the table of the static embedder (ARGS=--check compares it with the one in the package)

@@ -54,3 +54,9 @@ def manager(value: _Memory) -> _Memory:
     if not isinstance(value, MemoryManager | SyncMemoryManager):
         raise ValidationError("memory", f"must be a MemoryManager or SyncMemoryManager, not {type(value).__name__}")
     return value
+
+
+def plain(value: MemoryManager | SyncMemoryManager) -> SyncMemoryManager:
+    """The plain calls of a manager, async or sync; all of one manager's share a thread."""
+    given = manager(value)
+    return given if isinstance(given, SyncMemoryManager) else SyncMemoryManager(given)

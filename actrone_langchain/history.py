@@ -13,7 +13,6 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
 from actrone_langchain import _arguments
-from actrone_langchain._memory import Memory, Steps
 from actrone_langchain._messages import messages_of, needs_the_session, records_of
 from actrone_memory import MemoryManager, SyncMemoryManager, Turn, ValidationError
 
@@ -37,7 +36,8 @@ class ActroneChatMessageHistory(BaseChatMessageHistory):
         session_id: str,
         token_budget: int | None = None,
     ) -> None:
-        self._memory = Memory(memory)
+        self._plain = _arguments.plain(memory)
+        self._memory = self._plain.manager
         self._agent_id = _arguments.identifier(agent_id, "agent_id")
         self._session_id = _arguments.identifier(session_id, "session_id")
         self._token_budget = None if token_budget is None else _arguments.token_budget(token_budget)
@@ -51,11 +51,11 @@ class ActroneChatMessageHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         """All messages that the session keeps, oldest first, or as many as the budget allows; [] for none."""
-        return self._memory.run(self._reading())
+        return self._plain.run(self._reading())
 
     async def aget_messages(self) -> list[BaseMessage]:
         """See `messages`."""
-        return await self._memory.arun(self._reading())
+        return await self._reading()
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store the messages in one step, all or none.
@@ -64,35 +64,35 @@ class ActroneChatMessageHistory(BaseChatMessageHistory):
         ``RunnableWithMessageHistory`` swallows what is raised here.
         """
         with self._telling_failures(messages):
-            self._memory.run(self._writing(messages))
+            self._plain.run(self._writing(messages))
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """See `add_messages`."""
         with self._telling_failures(messages):
-            await self._memory.arun(self._writing(messages))
+            await self._writing(messages)
 
     def clear(self) -> None:
         """Delete the session's messages, from long-term memory too."""
-        self._memory.run(self._clearing())
+        self._plain.run(self._clearing())
 
     async def aclear(self) -> None:
         """See `clear`."""
-        await self._memory.arun(self._clearing())
+        await self._clearing()
 
-    def _reading(self) -> Steps[list[BaseMessage]]:
-        turns = yield lambda memory: memory.get_recent_turns(self._agent_id, self._session_id)
+    async def _reading(self) -> list[BaseMessage]:
+        turns = await self._memory.get_recent_turns(self._agent_id, self._session_id)
         return messages_of(turns if self._token_budget is None else newest_that_fit(turns, self._token_budget))
 
-    def _writing(self, messages: Sequence[BaseMessage]) -> Steps[None]:
+    async def _writing(self, messages: Sequence[BaseMessage]) -> None:
         messages = _checked(messages)
         turns: list[Turn] = []
         if needs_the_session(messages):
-            turns = yield lambda memory: memory.get_recent_turns(self._agent_id, self._session_id)
+            turns = await self._memory.get_recent_turns(self._agent_id, self._session_id)
         records = records_of(messages, self._session_id, turns)
-        yield lambda memory: memory.store_turns(self._agent_id, self._session_id, records)
+        await self._memory.store_turns(self._agent_id, self._session_id, records)
 
-    def _clearing(self) -> Steps[None]:
-        yield lambda memory: memory.clear_session(self._agent_id, self._session_id)
+    async def _clearing(self) -> None:
+        await self._memory.clear_session(self._agent_id, self._session_id)
 
     @contextmanager
     def _telling_failures(self, messages: Sequence[BaseMessage]) -> Iterator[None]:
@@ -183,20 +183,20 @@ class _HistoryOfOneCall(ActroneChatMessageHistory):
 
     _pinned: list[BaseMessage] | None = None
 
-    def _reading(self) -> Steps[list[BaseMessage]]:
+    async def _reading(self) -> list[BaseMessage]:
         if self._pinned is None:
-            self._pinned = yield from super()._reading()
+            self._pinned = await super()._reading()
         return list(self._pinned)
 
-    def _writing(self, messages: Sequence[BaseMessage]) -> Steps[None]:
+    async def _writing(self, messages: Sequence[BaseMessage]) -> None:
         try:
-            yield from super()._writing(messages)
+            await super()._writing(messages)
         finally:
             self._pinned = None
 
-    def _clearing(self) -> Steps[None]:
+    async def _clearing(self) -> None:
         self._pinned = None
-        yield from super()._clearing()
+        await super()._clearing()
 
 
 def _checked(messages: object) -> list[BaseMessage]:

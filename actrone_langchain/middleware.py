@@ -18,7 +18,6 @@ except ImportError as error:
 from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, SystemMessage
 
 from actrone_langchain import _arguments
-from actrone_langchain._memory import Memory, Steps
 from actrone_langchain._messages import clean, messages_of, record_id, record_ids, records_of, text_of
 from actrone_langchain._repair import Said, repaired
 from actrone_langchain.retriever import DEFAULT_TOKEN_BUDGET
@@ -68,7 +67,8 @@ class ActroneMemoryMiddleware(AgentMiddleware):
         token_budget: int = DEFAULT_TOKEN_BUDGET,
     ) -> None:
         super().__init__()
-        self._memory = Memory(memory)
+        self._plain = _arguments.plain(memory)
+        self._memory = self._plain.manager
         self._agent_id = agent_id if callable(agent_id) else _arguments.identifier(agent_id, "agent_id")
         self._session_id = session_id
         if session_id is not None and not callable(session_id):
@@ -79,38 +79,38 @@ class ActroneMemoryMiddleware(AgentMiddleware):
 
     def before_model(self, state: Any, runtime: Any) -> None:
         """Recall for the newest user message, then store what is new in the state."""
-        self._memory.run(self._preparing(state, self._session(runtime)))
+        self._plain.run(self._preparing(state, self._session(runtime)))
 
     async def abefore_model(self, state: Any, runtime: Any) -> None:
         """See `before_model`."""
-        await self._memory.arun(self._preparing(state, self._session(runtime)))
+        await self._preparing(state, self._session(runtime))
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Call the model with what was recalled."""
-        return handler(_with(request, self._memory.run(self._recalling(request.state, self._session(request.runtime)))))
+        return handler(_with(request, self._plain.run(self._recalling(request.state, self._session(request.runtime)))))
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """See `wrap_model_call`."""
-        recalled = await self._memory.arun(self._recalling(request.state, self._session(request.runtime)))
+        recalled = await self._recalling(request.state, self._session(request.runtime))
         return await handler(_with(request, recalled))
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Store the call before the tool runs: whatever becomes of it, the call is not lost."""
-        self._memory.run(self._storing(request.state, self._session(request.runtime)))
+        self._plain.run(self._storing(request.state, self._session(request.runtime)))
         return handler(request)
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """See `wrap_tool_call`."""
-        await self._memory.arun(self._storing(request.state, self._session(request.runtime)))
+        await self._storing(request.state, self._session(request.runtime))
         return await handler(request)
 
     def after_agent(self, state: Any, runtime: Any) -> None:
         """Store what is new in the state."""
-        self._memory.run(self._finishing(state, self._session(runtime)))
+        self._plain.run(self._finishing(state, self._session(runtime)))
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
         """See `after_agent`."""
-        await self._memory.arun(self._finishing(state, self._session(runtime)))
+        await self._finishing(state, self._session(runtime))
 
     def _session(self, runtime: Any) -> Session:
         agent_id = self._agent_id(runtime) if callable(self._agent_id) else self._agent_id
@@ -120,45 +120,44 @@ class ActroneMemoryMiddleware(AgentMiddleware):
             _arguments.identifier(_thread_id() if session_id is None else session_id, "session_id"),
         )
 
-    def _preparing(self, state: Any, session: Session) -> Steps[None]:
+    async def _preparing(self, state: Any, session: Session) -> None:
         messages = _messages(state)
         if not messages or isinstance(messages[-1], HumanMessage):
             self._recalled.forget(_occasion(messages, session))  # asked anew, perhaps after a failure
         # Recalled before it is stored: what the state holds need not be recalled.
-        yield from self._recalling(state, session)
-        yield from self._storing(state, session)
+        await self._recalling(state, session)
+        await self._storing(state, session)
 
-    def _finishing(self, state: Any, session: Session) -> Steps[None]:
-        yield from self._storing(state, session)
+    async def _finishing(self, state: Any, session: Session) -> None:
+        await self._storing(state, session)
         self._recalled.forget(_occasion(_messages(state), session))
 
-    def _storing(self, state: Any, session: Session) -> Steps[None]:
-        turns = yield lambda memory: memory.get_recent_turns(*session)
+    async def _storing(self, state: Any, session: Session) -> None:
+        turns = await self._memory.get_recent_turns(*session)
         records = records_of(_unstored(_messages(state), record_ids(turns)), session.session_id, turns)
         if records:
-            yield lambda memory: memory.store_turns(*session, records)
+            await self._memory.store_turns(*session, records)
 
-    def _recalling(self, state: Any, session: Session) -> Steps[Recalled]:
+    async def _recalling(self, state: Any, session: Session) -> Recalled:
         """What was recalled for the newest user message; recalled now when it was not."""
         messages = _messages(state)
         occasion = _occasion(messages, session)
         recalled = self._recalled.get(occasion)
         if recalled is None:
-            turns = yield lambda memory: memory.get_recent_turns(*session)
+            turns = await self._memory.get_recent_turns(*session)
             # The recent turns of a session that the state carries are in the state, or to be recalled like any others.
             recent = session._replace(session_id=self._no_session) if _carries(messages, turns) else session
             query = clean(text_of(messages[_newest_user_message(messages)])) if messages else ""
-            context = yield lambda memory: _retrieve(memory, recent, query, self._token_budget)
+            context = await self._retrieved(recent, query)
             recalled = _beside(messages, context, session)
             self._recalled.keep(occasion, recalled)
         return recalled
 
-
-def _retrieve(memory: Any, session: Session, query: str, token_budget: int) -> Any:
-    if query.strip():
-        return memory.retrieve_context(*session, query, token_budget)
-    # Nothing to search for, as with an image alone: the session's turns only.
-    return memory.retrieve_context(*session, "-", token_budget, content_types=[])
+    async def _retrieved(self, session: Session, query: str) -> RetrievedContext:
+        if query.strip():
+            return await self._memory.retrieve_context(*session, query, self._token_budget)
+        # Nothing to search for, as with an image alone: the session's turns only.
+        return await self._memory.retrieve_context(*session, "-", self._token_budget, content_types=[])
 
 
 def _carries(messages: Sequence[BaseMessage], turns: Sequence[Turn]) -> bool:

@@ -12,7 +12,6 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import PrivateAttr, field_validator
 
 from actrone_langchain import _arguments
-from actrone_langchain._memory import Memory, Steps
 from actrone_memory import MemoryEntry, MemoryManager, RetrievedContext, SyncMemoryManager
 
 DEFAULT_TOKEN_BUDGET = 4_096
@@ -72,7 +71,7 @@ class ActroneRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain passes it
         k: int | None = None,
     ) -> list[Document]:
-        return Memory(self.memory).run(self._recalling(query, k))
+        return _arguments.plain(self.memory).run(self._recalling(query, k))
 
     async def _aget_relevant_documents(
         self,
@@ -81,18 +80,18 @@ class ActroneRetriever(BaseRetriever):
         run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain passes it
         k: int | None = None,
     ) -> list[Document]:
-        return await Memory(self.memory).arun(self._recalling(query, k))
+        return await self._recalling(query, k)
 
-    def _recalling(self, query: str, k: int | None) -> Steps[list[Document]]:
+    async def _recalling(self, query: str, k: int | None) -> list[Document]:
         most = self.k if k is None else _arguments.positive_integer(k, "k")
         if isinstance(query, str) and not query.strip():
             return []
-        context: RetrievedContext = yield lambda memory: memory.retrieve_context(
+        context = await _arguments.plain(self.memory).manager.retrieve_context(
             self.agent_id,
             self.session_id or self._no_session,
             query,
             self.token_budget,
-            content_types=self.content_types,
+            content_types=self.content_types,  # type: ignore[arg-type]  # the manager checks them
         )
         found = sorted(
             [*context.episodic_memories, *context.recalled_turns], key=lambda entry: entry.score or 0.0, reverse=True

@@ -30,7 +30,6 @@ _opening = threading.Lock()
 
 _tokens: WeakKeyDictionary[MemoryManager, str] = WeakKeyDictionary()
 _live: WeakValueDictionary[str, MemoryManager] = WeakValueDictionary()
-_wrappers: WeakValueDictionary[str, SyncMemoryManager] = WeakValueDictionary()
 _opened: dict[str, SyncMemoryManager] = {}
 """Managers opened here from settings, by these; nobody else holds them, so they stay for the life of the process."""
 
@@ -44,7 +43,6 @@ class ManagerLink:
     def __init__(self, token: str, settings: Mapping[str, Any], manager: MemoryManager | None = None) -> None:
         self.token, self.settings = token, dict(settings)
         self._manager = manager
-        self._wrapper: SyncMemoryManager | None = None
 
     @classmethod
     def to(cls, given: object) -> Self:
@@ -54,10 +52,7 @@ class ManagerLink:
         if isinstance(given, cls):
             return given
         if isinstance(given, SyncMemoryManager):
-            link = cls.to(given.manager)
-            with _lock:
-                link._wrapper = _wrappers[link.token] = given
-            return link
+            return cls.to(given.manager)
         if isinstance(given, MemoryManager):
             with _lock:
                 token = _tokens.setdefault(given, uuid4().hex)
@@ -95,14 +90,8 @@ class ManagerLink:
 
     @property
     def sync(self) -> SyncMemoryManager:
-        """The manager for plain calls: the given one, else one that all links to the same manager share."""
-        manager = self.manager
-        with _lock:
-            if self._wrapper is None:
-                token = _tokens.setdefault(manager, self.token)
-                self._wrapper = _wrappers.get(token) or SyncMemoryManager(manager)
-                _wrappers[token] = self._wrapper
-            return self._wrapper
+        """The plain calls of `manager`."""
+        return SyncMemoryManager(self.manager)
 
     def _reached(self) -> MemoryManager:
         if self._manager is None:
@@ -140,7 +129,6 @@ class ManagerLink:
         with _lock:
             _tokens[opened.manager] = self.token
             _live[self.token] = opened.manager
-            _wrappers[self.token] = opened
         return opened.manager
 
     def __eq__(self, other: object) -> bool:

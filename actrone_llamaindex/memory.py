@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Coroutine, Sequence
 from typing import Any, Self
 
 from llama_index.core.base.llms.types import ChatMessage
@@ -13,8 +14,7 @@ from actrone_llamaindex import _arguments, _messages
 from actrone_llamaindex._arguments import AgentId, SessionId
 from actrone_llamaindex._link import ManagerLink
 from actrone_llamaindex._messages import Said
-from actrone_llamaindex._steps import Steps, answered, awaited, call, completed
-from actrone_memory import MemoryManager, RetrievedContext, SessionMetadata, SyncMemoryManager, Turn
+from actrone_memory import MemoryManager, RetrievedContext, SyncMemoryManager, Turn
 
 DEFAULT_TOKEN_BUDGET = 30_000
 """Tokens of what `get` returns: as many as LlamaIndex's own Memory gives."""
@@ -100,7 +100,7 @@ class ActroneMemory(BaseMemory):
         the recall gets its shares of what they leave. Model providers accept the list: a tool call without a result
         gets a marked one, which is never stored.
         """
-        return await awaited(await self.memory.reach(), self._get(input, initial_token_count))
+        return await self._get(input, initial_token_count)
 
     def get(
         self,
@@ -109,32 +109,34 @@ class ActroneMemory(BaseMemory):
         **_: Any,
     ) -> list[ChatMessage]:
         """See `aget`."""
-        return answered(self.memory.sync, self._get(input, initial_token_count))
+        return self.memory.sync.run(self._get(input, initial_token_count))
 
-    def _get(self, wanted: object, initial_token_count: object) -> Steps[list[ChatMessage]]:
+    async def _get(self, wanted: object, initial_token_count: object) -> list[ChatMessage]:
         query = _arguments.query(wanted)
         budget = self.token_budget - _arguments.whole_number(initial_token_count, "initial_token_count")
-        turns: list[Turn] = yield call("get_recent_turns", self.agent_id, self.session_id)
+        manager = await self.memory.reach()
+        turns = await manager.get_recent_turns(self.agent_id, self.session_id)
         query = query if query.strip() else _messages.newest_user_text(turns)
         said = _messages.read(turns)
         newest = _messages.newest_user_turn(turns)
         left = budget - _messages.system_cost(said) - sum(map(_messages.cost, turns[newest:]))
-        context: RetrievedContext | None = None
+        context = None
         if query.strip() and left >= 1:
-            context = yield call("retrieve_context", self.agent_id, self.session_id, query, left)
+            context = await manager.retrieve_context(self.agent_id, self.session_id, query, left)
         first = _first_kept(turns[:newest], left - _messages.tokens(_rendered(context, [])))
         return _composed(said, turns[first:], context)
 
     async def aget_all(self) -> list[ChatMessage]:
         """The conversation as it was put, all that the session keeps, and nothing else; `get` repairs what is torn."""
-        return await awaited(await self.memory.reach(), self._get_all())
+        return await self._get_all()
 
     def get_all(self) -> list[ChatMessage]:
         """See `aget_all`."""
-        return answered(self.memory.sync, self._get_all())
+        return self.memory.sync.run(self._get_all())
 
-    def _get_all(self) -> Steps[list[ChatMessage]]:
-        turns = yield call("get_recent_turns", self.agent_id, self.session_id)
+    async def _get_all(self) -> list[ChatMessage]:
+        manager = await self.memory.reach()
+        turns = await manager.get_recent_turns(self.agent_id, self.session_id)
         return [said.message for said in _messages.read(turns)]
 
     # --- writing --------------------------------------------------------------------------------------------------
@@ -149,29 +151,31 @@ class ActroneMemory(BaseMemory):
 
     async def aput_messages(self, messages: Sequence[ChatMessage]) -> None:
         """Append messages in one step, all or none."""
-        await awaited(await self.memory.reach(), self._put(_messages.checked(messages)))
+        await self._put(_messages.checked(messages))
 
     def put_messages(self, messages: Sequence[ChatMessage]) -> None:
         """See `aput_messages`."""
-        answered(self.memory.sync, self._put(_messages.checked(messages)))
+        self.memory.sync.run(self._put(_messages.checked(messages)))
 
-    def _put(self, messages: Sequence[ChatMessage], ids: Sequence[str] = ()) -> Steps[None]:
+    async def _put(self, messages: Sequence[ChatMessage], ids: Sequence[str] = ()) -> None:
+        manager = await self.memory.reach()
         earlier: list[Turn] = []
         if _messages.results_without_call(messages):
-            earlier = yield call("get_recent_turns", self.agent_id, self.session_id, EARLIER_TURNS_WITH_CALLS)
+            earlier = await manager.get_recent_turns(self.agent_id, self.session_id, EARLIER_TURNS_WITH_CALLS)
         records = _messages.to_records(messages, self.session_id, earlier, ids)
         if records:
-            yield call("store_turns", self.agent_id, self.session_id, records + (yield from self._carried_on(records)))
+            await manager.store_turns(self.agent_id, self.session_id, records + await self._carried_on(records))
 
-    def _carried_on(self, new: Sequence[Turn]) -> Steps[list[Turn]]:
+    async def _carried_on(self, new: Sequence[Turn]) -> list[Turn]:
         """What keeps system messages in the session when their turns leave it for the ``new`` ones."""
         opened = sum(not record.continues for record in new)
         if not opened:
             return []
-        session: SessionMetadata | None = yield call("get_session_metadata", self.agent_id, self.session_id)
+        manager = await self.memory.reach()
+        session = await manager.get_session_metadata(self.agent_id, self.session_id)
         if (session.turn_count if session else 0) + opened <= self.memory.session_turns:
             return []
-        turns = yield call("get_recent_turns", self.agent_id, self.session_id)
+        turns = await manager.get_recent_turns(self.agent_id, self.session_id)
         return _messages.carried_on(turns, new, self.memory.session_turns)
 
     async def aset(self, messages: Sequence[ChatMessage]) -> None:
@@ -181,41 +185,57 @@ class ActroneMemory(BaseMemory):
         again, or by many at once, is stored once. Memories and marked results that came from `get` are not taken for
         conversation. A caller that is cancelled leaves the old conversation or the new one.
         """
-        await completed(awaited(await self.memory.reach(), self._set(_messages.checked(messages))))
+        await _completed(self._set(_messages.checked(messages)))
 
     def set(self, messages: Sequence[ChatMessage]) -> None:
         """See `aset`."""
-        answered(self.memory.sync, self._set(_messages.checked(messages)))
+        self.memory.sync.run(_completed(self._set(_messages.checked(messages))))
 
-    def _set(self, messages: Sequence[ChatMessage]) -> Steps[None]:
-        turns: list[Turn] = yield call("get_recent_turns", self.agent_id, self.session_id)
+    async def _set(self, messages: Sequence[ChatMessage]) -> None:
+        manager = await self.memory.reach()
+        turns = await manager.get_recent_turns(self.agent_id, self.session_id)
         kept = _messages.kept_by(messages, turns, trimmed=len(turns) >= self.memory.session_turns)
         if kept is not None:
             ids = _messages.derived_ids(messages[kept:], after=_messages.records_of(turns)[-1:])
-            yield from self._put(messages[kept:], ids)
+            await self._put(messages[kept:], ids)
             return
         records = _messages.to_records(messages, self.session_id, ids=_messages.derived_ids(messages))
         try:
-            yield call("clear_session", self.agent_id, self.session_id)
+            await manager.clear_session(self.agent_id, self.session_id)
             if records:
-                records += yield from self._carried_on(records)
-                yield call("store_turns", self.agent_id, self.session_id, records)
+                records += await self._carried_on(records)
+                await manager.store_turns(self.agent_id, self.session_id, records)
         except BaseException:
             # Refused, broken off, or the store failed: the old conversation must not be lost for that, nor be doubled.
-            yield call("clear_session", self.agent_id, self.session_id)
-            yield call("store_turns", self.agent_id, self.session_id, turns)
+            await manager.clear_session(self.agent_id, self.session_id)
+            await manager.store_turns(self.agent_id, self.session_id, turns)
             raise
 
     async def areset(self) -> None:
         """Forget the conversation; facts and summaries stay."""
-        await awaited(await self.memory.reach(), self._reset())
+        await self._reset()
 
     def reset(self) -> None:
         """See `areset`."""
-        answered(self.memory.sync, self._reset())
+        self.memory.sync.run(self._reset())
 
-    def _reset(self) -> Steps[None]:
-        yield call("clear_session", self.agent_id, self.session_id)
+    async def _reset(self) -> None:
+        manager = await self.memory.reach()
+        await manager.clear_session(self.agent_id, self.session_id)
+
+
+async def _completed(work: Coroutine[Any, Any, None]) -> None:
+    """Does ``work``; a caller that is cancelled meanwhile leaves when it is done."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()
 
 
 def _composed(said: Sequence[Said], kept: Sequence[Turn], context: RetrievedContext | None) -> list[ChatMessage]:

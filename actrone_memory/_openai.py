@@ -1,4 +1,4 @@
-"""OpenAI's API, or a server that speaks it: a client for each event loop, retries, deadlines, no key in errors."""
+"""OpenAI's API, or a server that speaks it: retries, deadlines, no key in errors."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import asyncio
 import importlib.util
 import json
 import random
-import threading
 import time
-import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from actrone_memory import _validation
+from actrone_memory._loop_clients import LoopClients
 from actrone_memory.errors import ActroneMemoryError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -31,12 +30,6 @@ RETRIES = 3
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 10.0
 """A pause doubles with every attempt; half of it is left to chance, so that many callers do not come back at once."""
-
-CLOSE_SECONDS = 5.0
-"""How long `close` waits for the loop of another thread; one that hangs closes its client when it goes on."""
-
-DROPPED_SECONDS = 0.5
-"""A client that was dropped and not closed is closed after so long: not sooner, so that a loop that ends does it."""
 
 ANSWER_SECONDS = 120.0
 """A chat model writes a hundred tokens a second and a summary has a few hundred; the rest is for queues and retries."""
@@ -94,9 +87,7 @@ class OpenAIAccess:
         if not isinstance(model, str) or not model.strip():
             raise ConfigurationError(f"{part} needs the name of a model, not {_validation.shown(model)}.")
         self._model = model
-        self._lock = threading.Lock()
-        self._openings: dict[asyncio.AbstractEventLoop, asyncio.Task[_Open]] = {}
-        weakref.finalize(self, _let_go, self._openings).atexit = False
+        self._clients: LoopClients[AsyncOpenAI] = LoopClients()
 
     async def ask(
         self, call: Callable[[AsyncOpenAI], Awaitable[Any]], read: Callable[[bytes], Answer], seconds: float
@@ -123,18 +114,14 @@ class OpenAIAccess:
 
     async def close(self) -> None:
         """Close every client, whatever loop it belongs to; a later question opens one again."""
-        with self._lock:
-            opened = [opening.result() for opening in self._openings.values() if _has_opened(opening)]
-            self._openings.clear()
-        for one in opened:
-            await one.end_from(asyncio.get_running_loop())
+        await self._clients.close()
 
     async def _attempt(
         self, call: Callable[[AsyncOpenAI], Awaitable[Any]], read: Callable[[bytes], Answer], seconds: float
     ) -> Answer | _Failure:
         try:
             async with asyncio.timeout(seconds):
-                response = await call(await self._client())
+                response = await call(await self._clients.get(self._new_client))
             body: bytes = response.http_response.content
             return read(body) if len(body) <= READ_AT_ONCE else await asyncio.to_thread(read, body)
         except ActroneMemoryError:
@@ -187,16 +174,8 @@ class OpenAIAccess:
     def _without_key(self, text: str) -> str:
         return " ".join(text.replace(self._key.get_secret_value(), "***").split())[:LONGEST_REASON]
 
-    async def _client(self) -> AsyncOpenAI:
-        """The running loop's client."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            for ended in [known for known in self._openings if known.is_closed()]:
-                del self._openings[ended]
-            opening = self._openings.get(loop)
-            if opening is None or (opening.done() and not _has_opened(opening)):
-                opening = self._openings[loop] = loop.create_task(_opened(self._key, self._url))
-        return (await asyncio.shield(opening)).client
+    async def _new_client(self) -> AsyncOpenAI:
+        return await asyncio.to_thread(_new_client, self._key, self._url)
 
 
 class ChatModel:
@@ -312,71 +291,6 @@ def _new_client(key: SecretStr, url: str) -> AsyncOpenAI:
     client = AsyncOpenAI(api_key=key.get_secret_value(), base_url=url, max_retries=0, timeout=ANSWER_SECONDS)
     _ = client.embeddings, client.chat.completions  # imported on first use
     return client
-
-
-async def _opened(key: SecretStr, url: str) -> _Open:
-    opened = _Open(await asyncio.to_thread(_new_client, key, url), asyncio.get_running_loop())
-    await anext(opened.lifetime)  # from here on the loop ends it when it ends itself
-    return opened
-
-
-class _Open:
-    """A client that stays open until it is ended, at the latest by its loop, which closes its generators at its end."""
-
-    held: ClassVar[set[_Open]] = set()
-    """All of them: a generator that nobody has is closed too, but no loop waits until it is."""
-
-    def __init__(self, client: AsyncOpenAI, loop: asyncio.AbstractEventLoop) -> None:
-        self.client, self.loop = client, loop
-        self.lifetime = self._until_ended()
-        self.held.difference_update([other for other in tuple(self.held) if other.loop.is_closed()])
-        self.held.add(self)
-
-    async def _until_ended(self) -> AsyncGenerator[None, None]:
-        try:
-            yield
-        finally:
-            self.held.discard(self)
-            await self.client.close()
-
-    async def end(self) -> None:
-        """Close the client; called on its loop."""
-        with suppress(RuntimeError):  # the loop is doing the same
-            await self.lifetime.aclose()
-
-    async def end_from(self, here: asyncio.AbstractEventLoop) -> None:
-        """Close the client on its loop, whichever runs ``here``.
-
-        That of a loop that stands still is closed when the loop runs again, or ends.
-        """
-        if self.loop is here:
-            await self.end()
-        elif self.loop.is_running():
-            ending = self.end()
-            try:
-                ended = asyncio.run_coroutine_threadsafe(ending, self.loop)
-            except RuntimeError:
-                ending.close()
-                return
-            await asyncio.wait([asyncio.wrap_future(ended)], timeout=CLOSE_SECONDS)
-
-    def end_soon(self) -> None:
-        """Close the client in a moment, unless its loop ends before."""
-        with suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(self.loop.call_later, DROPPED_SECONDS, self._start_ending)
-
-    def _start_ending(self) -> None:
-        self._ending = self.loop.create_task(self.end())
-
-
-def _let_go(openings: dict[asyncio.AbstractEventLoop, asyncio.Task[_Open]]) -> None:
-    for opening in openings.values():
-        if _has_opened(opening):
-            opening.result().end_soon()
-
-
-def _has_opened(opening: asyncio.Task[_Open]) -> bool:
-    return opening.done() and not opening.cancelled() and opening.exception() is None
 
 
 def _pause_seconds(attempt: int, asked_for: float | None) -> float:

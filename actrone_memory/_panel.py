@@ -13,10 +13,15 @@ from actrone_memory.models import MemoryEntry, Turn, utc_now
 LONGEST_ITEM = 300
 """Characters of an item that are shown."""
 
+LONGEST_SOURCE = 40
+"""Characters of a line of a source that are shown; it is not wrapped."""
+
 _STYLE = "font:13px/1.5 system-ui,sans-serif;border:1px solid #8885;border-radius:6px;padding:10px 14px;max-width:52em"
 _TRACK = "display:inline-block;width:12em;height:.7em;background:#8883;border-radius:3px;overflow:hidden"
 _CELL = "padding:1px 10px 1px 0;text-align:left;vertical-align:top;background:none;white-space:pre-line"
-_FAINT = _CELL + ";opacity:.65;white-space:nowrap"
+_FAINT = _CELL + ";opacity:.65;white-space:pre"
+_ROW = '<tr style="background:none">'  # JupyterLab stripes the rows of tables
+_FILE = "file:"
 
 
 class Bar(NamedTuple):
@@ -49,8 +54,9 @@ def panel(
 def _bar(bar: Bar) -> str:
     percent = min(100.0, 100 * bar.used / bar.allowed) if bar.allowed else 0.0
     fill = f'<span style="display:block;height:100%;width:{percent:.0f}%;background:#3b82f6"></span>'
+    track = f'<span style="{_TRACK}">{fill}</span>'
     return (
-        f'<tr><td style="{_CELL}">{escape(bar.label)}</td><td style="{_CELL}"><span style="{_TRACK}">{fill}</span></td>'
+        f'{_ROW}<td style="{_CELL}">{escape(bar.label)}</td><td style="{_CELL}">{track}</td>'
         f'<td style="{_FAINT}">{bar.used} / {bar.allowed}</td></tr>'
     )
 
@@ -66,9 +72,19 @@ def _table(rows: Iterable[str]) -> str:
 def _row(text: str, score: float | None, timestamp: datetime, source: str) -> str:
     shown = "" if score is None else f"{score:.2f}"
     return (
-        f'<tr><td style="{_FAINT}">{shown}</td><td style="{_CELL}">{escape(cut_middle(text, LONGEST_ITEM))}</td>'
-        f'<td style="{_FAINT}">{_age(timestamp)}</td><td style="{_FAINT}">{escape(source)}</td></tr>'
+        f'{_ROW}<td style="{_FAINT}">{shown}</td><td style="{_CELL}">{escape(cut_middle(text, LONGEST_ITEM))}</td>'
+        f'<td style="{_FAINT}">{_age(timestamp)}</td><td style="{_FAINT}">{escape(_place(source))}</td></tr>'
     )
+
+
+def _place(source: str) -> str:
+    """A source for pages that others may see: of a file its name and its folder's, not where it lies on the machine."""
+    places = ["/".join(_parts(line)[-2:]) if line.startswith(_FILE) else line for line in source.splitlines()]
+    return "\n".join(place if len(place) <= LONGEST_SOURCE else f"…{place[1 - LONGEST_SOURCE :]}" for place in places)
+
+
+def _parts(source: str) -> list[str]:
+    return [part for part in source.removeprefix(_FILE).replace("\\", "/").split("/") if part]
 
 
 def _age(timestamp: datetime) -> str:

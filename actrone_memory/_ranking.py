@@ -53,8 +53,8 @@ STANDS_OUT_IN_STORE = 1.2
 NEAREST = 4
 """Memories that meaning alone admits at most: the more, the more of them are wrong."""
 
-STRETCH = 256
-"""Neighbouring rows that are compared for their largest cosine alone, before the nearest are looked for."""
+FEWEST_GROUPS, GROUPS_PER_PLACE = 512, 4
+"""Of many scores only the largest of each group is looked at first: enough groups that few share one with a better."""
 
 SMALL_STORE = 8
 """With fewer memories than this their mean and deviation say nothing."""
@@ -179,7 +179,7 @@ def rank_hybrid(
     relevance = words + worth.points(close)
     best = max(float(relevance.max()), SMALLEST_FLOOR)
     largest_boost = 1 + IMPORTANCE_BOOST + RECENCY_BOOST * weights.recency
-    rivals = np.flatnonzero(relevance * largest_boost >= _kth_largest(relevance, limit))
+    rivals = np.flatnonzero(relevance * largest_boost >= _reached_by_the_best(relevance, limit))
     near, words, meaning = admitted[rivals], words[rivals], worth.points(close[rivals])
     boosts = {
         "importance": IMPORTANCE_BOOST * importance[near],
@@ -213,7 +213,7 @@ def _admitted(
 def _standing_out(cosine: Floats, background: Background, store: Floats) -> NDArray[np.intp]:
     """The nearest few whose cosine is far above that of unrelated texts, and above that of most of the store."""
     mean, deviation = background
-    least = max(mean + STANDS_OUT * deviation, _reached_by_the_nearest(cosine))
+    least = max(mean + STANDS_OUT * deviation, _reached_by_the_best(cosine, NEAREST))
     if store.size >= SMALL_STORE:
         least = max(least, _above_most(store))
     near = np.flatnonzero(cosine >= least)
@@ -222,10 +222,13 @@ def _standing_out(cosine: Floats, background: Background, store: Floats) -> NDAr
     return near[np.argpartition(cosine[near], near.size - NEAREST)[near.size - NEAREST :]]
 
 
-def _reached_by_the_nearest(cosine: Floats) -> float:
-    """A cosine that the `NEAREST` largest reach and few others do: the largest of stretches are quickly found."""
-    largest = np.maximum.reduceat(cosine, np.arange(0, cosine.size, STRETCH))
-    return float(np.partition(largest, -NEAREST)[-NEAREST]) if largest.size >= NEAREST else -1.0
+def _reached_by_the_best(scores: Floats, k: int) -> float:
+    """A score that the ``k`` largest reach and few others do, found without looking for them all."""
+    groups = max(FEWEST_GROUPS, GROUPS_PER_PLACE * k)
+    each = scores.size // groups
+    if each < 2:
+        return _kth_largest(scores, k)
+    return _kth_largest(scores[: each * groups].reshape(each, groups).max(axis=0), k)
 
 
 def _above_most(cosine: Floats) -> float:

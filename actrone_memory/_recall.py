@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, get_args
 
 from actrone_memory import _budget
@@ -26,8 +26,12 @@ EVERY_TYPE: list[ContentType] = list(get_args(ContentType))
 MEMORY_TYPES: list[ContentType] = [kind for kind in EVERY_TYPE if kind != "turn"]
 """What counts as a memory when no types are asked for: everything but archived turns."""
 
-FIRST_PAGE = 64
-"""Matches fetched at first: more than common budgets take. The others are fetched only when all of these fit."""
+SHORT_ITEM = 20
+"""Tokens of a short memory or turn as rendered: a first page holds as many matches as would fit if all were so short.
+The others are fetched only when all of these fit."""
+
+SMALLEST_PAGE = 16
+"""Matches fetched at first for however small a share: among them are some for the room that longer ones leave."""
 
 
 class Recall:
@@ -89,14 +93,25 @@ class Recall:
         types = EVERY_TYPE if content_types is None else content_types
         share = _budget.shares(token_budget, config.budget_fraction_episodic, config.budget_fraction_session)
         request = _Request(agent_id, query, await embed_one(self._embedder, query), config.max_episodic_memories)
-        first = min(max(FIRST_PAGE, self._reranked_most), request.consider)
-        recent, (memories, turns, degraded) = await asyncio.gather(
-            self._hot.recent_turns(agent_id, session_id), self._long_term(request, first, types, tags)
+        memory_types: list[ContentType] = [kind for kind in types if kind != "turn"]
+        turn_types: list[ContentType] = ["turn"] if "turn" in types and tags is None else []  # turns carry no tags
+        recent, memories, turns = await asyncio.gather(
+            self._hot.recent_turns(agent_id, session_id),
+            self._long_term(request, self._first_page(share.memories), memory_types, tags),
+            self._long_term(request, self._first_page(share.session), turn_types, None),
         )
         chosen = _budget.select(recent, memories.entries, turns.entries, share, count)
-        if _more_may_fit(memories, chosen.dropped_memories) or _more_may_fit(turns, chosen.dropped_recalled):
-            memories, turns, degraded = await self._long_term(request, request.consider, types, tags)
+        more_memories = _more_may_fit(memories, chosen.dropped_memories)
+        more_turns = _more_may_fit(turns, chosen.dropped_recalled)
+        if more_memories:
+            memories = await self._long_term(request, request.consider, memory_types, tags)
+        if more_turns:
+            turns = await self._long_term(request, request.consider, turn_types, None)
+        if more_memories or more_turns:
             chosen = _budget.select(recent, memories.entries, turns.entries, share, count)
+        degraded = memories.missing_because or turns.missing_because
+        if degraded:
+            logger.warning("Agent %r goes on without long-term memory: %s", agent_id, degraded)
         here = {archived_turn_id(agent_id, session_id, turn.id) for turn in chosen.recent}
         return RetrievedContext(
             recent_turns=chosen.recent,
@@ -117,23 +132,20 @@ class Recall:
             degraded=degraded,
         )
 
+    def _first_page(self, share: int) -> int:
+        """Matches that are fetched at first for a share of the budget."""
+        return max(SMALLEST_PAGE, share // SHORT_ITEM, self._reranked_most)
+
     async def _long_term(
         self, request: _Request, limit: int, types: list[ContentType], tags: list[str] | None
     ) -> _LongTerm:
-        """Matching memories, and matching archived turns, which carry no tags."""
-        memory_types: list[ContentType] = [kind for kind in types if kind != "turn"]
-        turn_types: list[ContentType] = ["turn"] if "turn" in types and tags is None else []
+        """At most ``limit`` matches, or why there are none although some may be stored."""
         try:
-            return _LongTerm(
-                *await asyncio.gather(
-                    self._matches(request, limit, memory_types, tags), self._matches(request, limit, turn_types, None)
-                )
-            )
+            return _LongTerm(*await self._matches(request, min(limit, request.consider), types, tags))
         except StoreConnectionError as error:
             if not self._config.degrade:
                 raise
-            logger.warning("Agent %r goes on without long-term memory: %s", request.agent_id, error.message)
-            return _LongTerm(Page([], []), Page([], []), error.message)
+            return _LongTerm([], [], error.message)
 
     async def _matches(self, request: _Request, limit: int, types: list[ContentType], tags: list[str] | None) -> Page:
         if not types:
@@ -180,14 +192,14 @@ class _Request(NamedTuple):
 
 
 class _LongTerm(NamedTuple):
-    """What long-term memory answered, or why it did not."""
+    """A `Page` of long-term memory, or why it is empty."""
 
-    memories: Page
-    turns: Page
-    degraded: str | None = None
+    entries: list[MemoryEntry]
+    considered: Sequence[str]
+    missing_because: str | None = None
 
 
-def _unseen(page: Page, told: Collection[str] = ()) -> int:
+def _unseen(page: _LongTerm, told: Collection[str] = ()) -> int:
     """Considered matches that were not fetched, without those of the ids in ``told``."""
     fetched = len(page.entries)
     if not told:
@@ -195,6 +207,6 @@ def _unseen(page: Page, told: Collection[str] = ()) -> int:
     return sum(memory_id not in told for memory_id in page.considered[fetched:])
 
 
-def _more_may_fit(page: Page, dropped: int) -> bool:
+def _more_may_fit(page: _LongTerm, dropped: int) -> bool:
     """Whether the budget took all of a page that is not the last one."""
     return not dropped and len(page.entries) < len(page.considered)

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Protocol, Self
+from typing import Self
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -21,6 +21,7 @@ from actrone_memory._cold_tier import ColdTier
 from actrone_memory._embedding import embed_one, embedder_of, forget_vectors, with_cache
 from actrone_memory._hot_tier import HotTier
 from actrone_memory._ids import memory_id
+from actrone_memory._loop_thread import LoopThread
 from actrone_memory._memories import MemoryWriter, extracted_facts, fact_entry
 from actrone_memory._recall import MEMORY_TYPES, Recall
 from actrone_memory._reindex import reindexed
@@ -39,14 +40,6 @@ logger = logging.getLogger("actrone_memory")
 
 ARCHIVE_WAIT_SECONDS = 0.25
 """How long a retrieval waits for the agent's other sessions to be archived, so that what was just said is found."""
-
-
-class _Attendant(Protocol):
-    """What serves a manager from outside and ends with it."""
-
-    def dismiss(self) -> None:
-        """The manager is closed."""
-        ...
 
 
 class MemoryManager:
@@ -85,7 +78,7 @@ class MemoryManager:
         self._turnstile = Turnstile()
         # A manager that is dropped without `close` must not leave its thread behind.
         weakref.finalize(self, self._background.stop).atexit = False
-        self._attendants: weakref.WeakSet[_Attendant] = weakref.WeakSet()
+        self._answer_plain_calls_on(LoopThread())
         self._lock = threading.Lock()
         self._caught_up: set[str] = set()
         self._closed = False
@@ -511,7 +504,7 @@ class MemoryManager:
     async def close(self) -> None:
         """Finish background work for at most ``shutdown_grace_seconds``, then close both stores.
 
-        The threads of each `SyncMemoryManager` that wraps this one end too. Closing twice is no error; a close that was
+        The thread of the `SyncMemoryManager`s that wrap this one ends too. Closing twice is no error; a close that was
         cancelled is finished by the next one.
 
         Raises:
@@ -519,7 +512,7 @@ class MemoryManager:
         """
         self._closed = True
         if self._finished:
-            self._dismiss_attendants()
+            self._loop_thread.dismiss()
             return
         await self._background.close(self._config.shutdown_grace_seconds)
         await _factory.close_built(self._built)
@@ -529,12 +522,12 @@ class MemoryManager:
             if id(self._cold.store) != id(self._hot.store):  # one object may be both tiers
                 await self._cold.close()
         self._finished = True
-        self._dismiss_attendants()
+        self._loop_thread.dismiss()
         self._raise_failures()
 
-    def _dismiss_attendants(self) -> None:
-        for attendant in list(self._attendants):
-            attendant.dismiss()
+    def _answer_plain_calls_on(self, thread: LoopThread) -> None:
+        self._loop_thread = thread
+        weakref.finalize(self, thread.stop)
 
     def _raise_failures(self) -> None:
         failures = self._background.take_failures()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import threading
-import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from actrone_memory._loop_thread import LoopThread
 from actrone_memory.config import MemoryConfig
-from actrone_memory.errors import ConfigurationError
+from actrone_memory.errors import ConfigurationError, ValidationError
 from actrone_memory.manager import MemoryManager
 from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
 
@@ -27,7 +24,7 @@ def _forward(
 
     @functools.wraps(method)
     def call(self: SyncMemoryManager, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._run(method(self.manager, *args, **kwargs))
+        return self.run(method(self.manager, *args, **kwargs))
 
     return call
 
@@ -35,9 +32,9 @@ def _forward(
 class SyncMemoryManager:
     """A `MemoryManager` whose methods are plain calls; see there for what each does.
 
-    Works in scripts, in threads and inside a running event loop such as a notebook's. The calls run on one loop
-    thread that starts with the first of them and ends with `close`, here or of the manager; they are refused on that
-    thread itself.
+    Works in scripts, in threads and inside a running event loop such as a notebook's. All that wrap one manager share
+    its loop thread, which starts with the first call and ends with `close`, here or of the manager; calls are refused
+    on that thread itself.
     """
 
     def __init__(self, manager: MemoryManager) -> None:
@@ -47,8 +44,6 @@ class SyncMemoryManager:
                 "SyncMemoryManager.create()."
             )
         self._manager = manager
-        self._closing = threading.Lock()
-        self._use(_LoopThread())
 
     @classmethod
     def create(
@@ -63,7 +58,7 @@ class SyncMemoryManager:
         summariser: Summariser | None = None,
     ) -> Self:
         """A manager that is ready to use; see `MemoryManager.create`."""
-        runner = _LoopThread()
+        runner = LoopThread()
         try:
             manager = runner.run(
                 MemoryManager.create(
@@ -79,9 +74,8 @@ class SyncMemoryManager:
         except BaseException:
             runner.stop()
             raise
-        created = cls(manager)
-        created._use(runner)
-        return created
+        manager._answer_plain_calls_on(runner)
+        return cls(manager)
 
     @classmethod
     def reindex(
@@ -93,7 +87,7 @@ class SyncMemoryManager:
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
         """Embed all memories of the store anew; see `MemoryManager.reindex`."""
-        runner = _LoopThread()
+        runner = LoopThread()
         try:
             return runner.run(MemoryManager.reindex(config, l2=l2, embedder=embedder, progress=progress))
         finally:
@@ -146,20 +140,32 @@ class SyncMemoryManager:
         lines = self._manager.export_agent(agent_id)
 
         def each() -> Iterator[str]:
-            while (line := self._run(_next(lines))) is not None:
+            while (line := self.run(_next(lines))) is not None:
                 yield line
 
         return each()
 
+    def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        """What ``coroutine`` returns or raises: a story told once, with awaited calls of `manager`, for plain code too.
+
+        It runs on the loop thread. When the waiting thread is interrupted, it is cancelled.
+        """
+        if not isinstance(coroutine, Coroutine):
+            raise ValidationError(
+                "coroutine", f"must be what an async function returns, not {type(coroutine).__name__}"
+            )
+        return self._manager._loop_thread.run(coroutine)
+
     def close(self) -> None:
         """Close the manager, a wrapped one too, and end the loop thread. Twice is no error."""
-        with self._closing:
-            if self._runner.stopped:
+        thread = self._manager._loop_thread
+        with thread.closing:
+            if thread.stopped:
                 return
             try:
-                self._run(self._manager.close())
+                self.run(self._manager.close())
             finally:
-                self._runner.stop()
+                thread.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -169,97 +175,6 @@ class SyncMemoryManager:
     ) -> None:
         self.close()
 
-    def _use(self, runner: _LoopThread) -> None:
-        self._runner = runner
-        self._manager._attendants.add(runner)
-        weakref.finalize(self, runner.stop)
-
-    def _run(self, coroutine: Coroutine[Any, Any, R]) -> R:
-        return self._runner.run(coroutine)
-
 
 async def _next(lines: AsyncIterator[str]) -> str | None:
     return await anext(lines, None)
-
-
-class _LoopThread:
-    """One event loop on one daemon thread, started by the first `run`."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self.stopped = False
-
-    def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
-        """The coroutine's result, or what it raised."""
-        try:
-            with self._lock:
-                # Handed over under the lock: what comes before a stop is answered or cancelled, never forgotten.
-                future = asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
-        except ConfigurationError:
-            coroutine.close()
-            raise
-        try:
-            return future.result()
-        except CancelledError:
-            if self.stopped:
-                raise _closed() from None
-            raise
-        except BaseException:
-            future.cancel()  # an interrupt in this thread must not leave the call running in the other
-            raise
-
-    def stop(self) -> None:
-        """End the loop and its thread; `run` is refused from now on."""
-        with self._lock:
-            is_first, self.stopped = not self.stopped, True
-            thread, loop = self._thread, self._loop
-        if thread is None or loop is None or not thread.is_alive():
-            return
-        if is_first:  # told twice, the loop would break off what it does at its end
-            loop.call_soon_threadsafe(loop.stop)
-        if thread is not threading.current_thread():
-            thread.join()
-
-    def dismiss(self) -> None:
-        """`stop`, unless the manager is being closed on this very thread: then its owner stops it after the answer."""
-        if self._thread is not threading.current_thread():
-            self.stop()
-
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        """The loop, started when it does not run yet; called with the lock held."""
-        if self.stopped:
-            raise _closed()
-        if self._thread is threading.current_thread():
-            raise ConfigurationError(
-                "SyncMemoryManager was called on its own loop thread, where it would wait for itself; "
-                "await the async methods of `.manager` there.",
-                code="own_loop",
-            )
-        # Not alive also means: the process was forked, and the thread stayed behind in the parent.
-        if self._loop is None or self._thread is None or not self._thread.is_alive():
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=_serve, args=(self._loop,), name="actrone-memory-sync", daemon=True)
-            self._thread.start()
-        return self._loop
-
-
-def _closed() -> ConfigurationError:
-    return ConfigurationError(
-        "This SyncMemoryManager is closed; create a new one with SyncMemoryManager.create().", code="closed"
-    )
-
-
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-        pending = asyncio.all_tasks(loop)
-        for task in pending:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
-    finally:
-        loop.close()

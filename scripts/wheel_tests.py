@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build" / "wheel"
-NEEDED = ("tests", "docs", "examples", "scripts", "README.md", "CONTRIBUTING.md", "pyproject.toml")
+NEEDED = ("tests", "docs", "examples", "notebooks", "scripts", "README.md", "CONTRIBUTING.md", "pyproject.toml")
 """What the tests read besides the package."""
 
 TOOLS = ("hypothesis>=6.100", "pytest>=8.3", "pytest-asyncio>=0.24")

@@ -451,7 +451,7 @@ def test_the_sync_manager_has_the_managers_methods_and_properties() -> None:
     def members(kind: type) -> set[str]:
         return {name for name in dir(kind) if not name.startswith("_")}
 
-    assert members(SyncMemoryManager) == members(MemoryManager) | {"manager"}
+    assert members(SyncMemoryManager) == members(MemoryManager) | {"manager", "run"}
 
 
 @pytest.mark.parametrize("name", [name for name, row in MANAGER_METHODS.items() if row != "property"])

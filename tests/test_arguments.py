@@ -347,7 +347,7 @@ def test_the_table_names_every_argument_of_every_public_method() -> None:
         methods = {
             name: list(inspect.signature(method).parameters)[1:]
             for name, method in inspect.getmembers(kind, inspect.isfunction)
-            if not name.startswith("_") and name not in {"close", "export_agent"}  # it returns an iterator
+            if not name.startswith("_") and name not in {"close", "export_agent", "run"}  # an iterator; a coroutine
         }
         assert methods == {name: list(arguments) for name, arguments in CALLS.items()}
 
@@ -1040,6 +1040,12 @@ async def test_a_part_that_is_none_is_refused_at_the_start_by_name(name: str) ->
             if not (isinstance(error, ConfigurationError) and error.message.startswith(name)):
                 wrong.append(shown(label, error))
     assert wrong == []
+
+
+@pytest.mark.parametrize("rubbish", [None, 7, "memory", MemoryManager.drain, iter(())])
+def test_the_plain_manager_runs_coroutines_only(plain: SyncMemoryManager, rubbish: object) -> None:
+    with pytest.raises(ValidationError, match="coroutine"):
+        plain.run(rubbish)
 
 
 def test_the_plain_manager_refuses_what_is_no_part_or_no_manager() -> None:

@@ -226,12 +226,38 @@ def test_the_same_fact_told_by_many_threads_keeps_every_tag() -> None:
         asyncio.run(memory.close())
 
 
-async def test_closing_a_manager_ends_the_threads_of_all_that_wrap_it() -> None:
+def test_a_story_of_awaited_calls_is_told_to_plain_code_too() -> None:
+    with SyncMemoryManager.create() as memory:
+
+        async def story() -> int:
+            await memory.manager.inject_memory("a", "Tests run with Vitest.")
+            return len(await memory.manager.search_memories("a", "tests"))
+
+        assert memory.run(story()) == 1
+
+        async def failing() -> None:
+            await memory.manager.inject_memory("a", "")
+
+        with pytest.raises(ValidationError, match="content"):
+            memory.run(failing())
+
+
+def test_a_dropped_wrapper_leaves_the_thread_to_the_others() -> None:
+    memory = asyncio.run(MemoryManager.create(MemoryConfig(archive_turns=False)))
+    kept = SyncMemoryManager(memory)
+    kept.store_turn("a", "s", "hello", "hi")
+    SyncMemoryManager(memory).store_turn("a", "s", "again", "hi")
+    gc.collect()
+    assert len(kept.get_recent_turns("a", "s")) == 2
+    kept.close()
+
+
+async def test_all_that_wrap_a_manager_share_a_thread_that_ends_with_it() -> None:
     memory = await MemoryManager.create(MemoryConfig(archive_turns=False))
     before = threading.active_count()
     wrappers = [SyncMemoryManager(memory) for _ in range(3)]
     assert [wrapper.get_recent_turns("a", "s") for wrapper in wrappers] == [[]] * 3
-    assert threading.active_count() == before + 3
+    assert threading.active_count() == before + 1
     wrappers[0].close()
     assert threading.active_count() == before
     for wrapper in wrappers:
@@ -244,10 +270,10 @@ def test_a_plain_manager_that_is_closed_from_many_sides_at_once_ends_quietly() -
     for _ in range(30):
         plain = SyncMemoryManager.create(MemoryConfig(embedding_provider="hashing"))
         plain.inject_memory("a", "Tests run with vitest.")
-        closers = [threading.Thread(target=plain._runner.stop) for _ in range(4)]
+        closers = [threading.Thread(target=plain.manager._loop_thread.stop) for _ in range(4)]
         closers.append(threading.Thread(target=asyncio.run, args=[plain.manager.close()]))
         for closer in closers:
             closer.start()
         for closer in closers:
             closer.join()
-        assert plain._runner.stopped
+        assert plain.manager._loop_thread.stopped

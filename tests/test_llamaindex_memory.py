@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -347,6 +350,27 @@ async def test_a_set_that_is_cancelled_leaves_the_old_conversation_or_the_new() 
     await manager.close()
 
 
+def test_a_set_that_is_interrupted_ends_with_the_old_conversation_or_the_new() -> None:
+    class Interrupting(Slow):
+        async def clear_session(self, *arguments: Any) -> None:
+            await super().clear_session(*arguments)
+            if not interrupted.is_set():
+                interrupted.set()
+                os.kill(os.getpid(), signal.SIGINT)
+
+    interrupted = threading.Event()
+    store = Interrupting()
+    old, new = [user("old"), assistant("older")], [user("new")]
+    with SyncMemoryManager.create(l1=store, l2=store) as manager:
+        of(manager).put_messages(old)
+        with pytest.raises(KeyboardInterrupt):
+            of(manager).set(new)
+        deadline = time.monotonic() + 5
+        while (now := of(manager).get_all()) not in (old, new) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert now in (old, new)
+
+
 def test_a_set_whose_loop_ends_leaves_the_old_conversation_or_the_new() -> None:
     store = Slow()
     manager = asyncio.run(MemoryManager.create(l1=store, l2=store))
@@ -642,7 +666,7 @@ async def test_the_sync_manager_serves_both_kinds_of_calls() -> None:
         both.put(user("one"))
         await both.aput(user("two"))
         assert both.get_all() == await both.aget_all() == [user("one"), user("two")]
-        assert both.memory.sync is manager
+        assert both.memory.sync.manager is manager.manager
 
 
 def test_a_manager_made_in_another_loop_and_two_runs_of_asyncio() -> None:

@@ -191,9 +191,9 @@ def test_without_a_manager_the_process_has_one_of_its_own() -> None:
     of(None).memory.sync.close()
 
 
-def test_a_sync_manager_is_found_again_as_it_is() -> None:
+def test_the_manager_of_a_sync_one_is_found_again() -> None:
     with SyncMemoryManager.create() as manager:
-        assert by_pickle(of(manager)).memory.sync is manager
+        assert by_pickle(of(manager)).memory.manager is manager.manager
 
 
 async def test_a_block_travels_too(memory: MemoryManager) -> None:

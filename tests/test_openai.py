@@ -403,7 +403,7 @@ def test_a_loop_that_ends_closes_its_connections_and_is_let_go(server: OpenAISer
         asyncio.run(embedder.embed(TEXT))
         asyncio.run(until_closed(server))
     gc.collect()  # an unclosed connection would warn here, and warnings are errors
-    assert len(embedder._access._openings) <= 1
+    assert len(embedder._access._clients._openings) <= 1
 
 
 async def test_an_embedder_that_is_dropped_closes_its_connections(server: OpenAIServer) -> None:
@@ -444,7 +444,7 @@ async def test_fifty_calls_at_once_share_one_client(server: OpenAIServer) -> Non
     embedder = embedder_on(server)
     vectors = await asyncio.gather(*(embedder.embed(f"{TEXT} {i}") for i in range(50)))
     assert len({tuple(vector) for vector in vectors}) == 50
-    assert len(embedder._access._openings) == 1
+    assert len(embedder._access._clients._openings) == 1
 
 
 async def test_a_caller_that_gives_up_takes_nothing_from_the_others(server: OpenAIServer) -> None:

@@ -87,6 +87,25 @@ def test_a_row_tells_score_age_and_source() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("file:/home/ann/web/AGENTS.md", "web/AGENTS.md"),
+        ("file:C:\\Users\\ann\\web\\AGENTS.md", "web/AGENTS.md"),
+        ("file:AGENTS.md", "AGENTS.md"),
+        ("file:/home/ann/web/AGENTS.md\nfile:/home/ann/api/CLAUDE.md", "web/AGENTS.md\napi/CLAUDE.md"),
+        ("https://crm.example/a/b/c", "https://crm.example/a/b/c"),
+        ("file:", ""),
+        ("x" * 40, "x" * 40),
+        ("s" * 20 + "x" * 40, "…" + "x" * 39),
+    ],
+)
+def test_a_file_is_told_by_its_name_and_folder(source: str, text: str) -> None:
+    html = shown(memories=[memory(source=source)])
+    assert f">{text}</td></tr></table>" in html
+    assert "ann" not in html
+
+
+@pytest.mark.parametrize(
     ("age", "text"),
     [
         (timedelta(seconds=5), "now"),

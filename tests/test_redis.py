@@ -133,7 +133,8 @@ def test_importing_the_package_imports_no_client_of_redis(tmp_path: Path) -> Non
 
 
 async def test_a_call_asks_the_server_once(server: Server, store: RedisStore) -> None:
-    await store.append_turn("a", "s", said("0"))  # brings the script
+    await store.append_turn("a", "s", said("0"))  # brings the script, if nobody has before
+    scripts = server.count("eval")
     calls = [
         lambda: store.append_turns("a", "s", [said("1"), said("2")], hold=True),
         lambda: store.get_recent_turns("a", "s"),
@@ -148,7 +149,7 @@ async def test_a_call_asks_the_server_once(server: Server, store: RedisStore) ->
         before = server.count("evalsha")
         await call()
         assert server.count("evalsha") == before + 1
-    assert server.count("eval") == 1
+    assert server.count("eval") == scripts
 
 
 async def test_retrieving_a_context_asks_redis_once(server: Server) -> None:

@@ -1,4 +1,4 @@
-"""Clients of one Redis, one for each running event loop: opened when needed, bounded in time, all closed by `close`.
+"""Clients of one Redis, one for each running event loop, bounded in time.
 
 Knows nothing of what is stored: it runs the steps of one Lua script, tries again what may pass, and turns what Redis
 and redis-py raise into one error that says what to do.
@@ -13,10 +13,11 @@ import random
 import re
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from actrone_memory._loop_clients import LoopClients
 from actrone_memory.errors import ConfigurationError, StoreConnectionError
 
 ATTEMPTS = 4
@@ -28,9 +29,6 @@ LONGEST_PAUSE_SECONDS = 1.0
 
 KEYS_PER_PAGE = 1_000
 """Keys that Redis looks at in one step of a scan."""
-
-CLOSE_SECONDS = 0.5
-"""How long `close` waits for another thread's loop to close its client; a loop that is busy does it afterwards."""
 
 _WRONG_PASSWORD = "Check the user and the password in redis_url (ACTRONE_REDIS_URL)."  # noqa: S105 - it holds none
 _FULL = "Its memory is full and nothing was written: raise maxmemory, or clear sessions."
@@ -71,7 +69,7 @@ class _Open:
         self.places = asyncio.Semaphore(most)
         self.ended = asyncio.Event()
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         """Close the client, if it is ours. Once more by every call that was under way, for it may have connected."""
         self.ended.set()
         if self._ours:
@@ -108,8 +106,7 @@ class RedisClients:
         self._driver = _Driver(url, {"max_connections": max_connections, **timeouts}, client)
         self._home = _running_loop() if client is not None else None
         self._lock = threading.Lock()
-        # With each client what keeps it open; when that is dropped, its loop ends it and thereby the client.
-        self._open: dict[asyncio.AbstractEventLoop, tuple[_Open, AsyncGenerator[None, None]]] = {}
+        self._clients: LoopClients[_Open] = LoopClients()
         self._closed = False
 
     async def run(self, step: str, keys: Sequence[str], *arguments: str | bytes, seconds: float | None = None) -> Any:
@@ -139,8 +136,7 @@ class RedisClients:
         try:
             opened = await self._opened()
             if await self._driver.is_cluster_in_disguise(opened.client):
-                self.forget(asyncio.get_running_loop(), opened)
-                await opened.end()
+                await self._clients.discard(opened)
                 opened = await self._opened()
             async with opened.places:
                 return {key async for key in opened.client.scan_iter(match=pattern, count=KEYS_PER_PAGE)}
@@ -149,16 +145,8 @@ class RedisClients:
 
     async def close(self) -> None:
         """Close every client that was opened here, whatever loop it belongs to. Twice is no error."""
-        with self._lock:
-            self._closed = True
-            opened = dict(self._open)
-            self._open.clear()
-        for loop, (_, lifetime) in opened.items():
-            if loop is asyncio.get_running_loop():
-                await lifetime.aclose()
-            elif loop.is_running():
-                await _end_elsewhere(lifetime, loop)
-            # The client of a loop that stands still is closed when the loop runs again, or ends.
+        self._closed = True
+        await self._clients.close()
 
     async def _attempts(
         self, failures: list[Exception], step: str, keys: Sequence[str], arguments: Sequence[str | bytes]
@@ -185,12 +173,11 @@ class RedisClients:
             except self._driver.failures as error:
                 if self._driver.is_answer_of_another_node(error):
                     # The next call connects anew: to the nodes of the cluster, to what is the primary by then.
-                    self.forget(asyncio.get_running_loop(), opened)
-                    await opened.end()
+                    await self._clients.discard(opened)
                 raise
             finally:
                 if opened.ended.is_set():
-                    await opened.end()
+                    await opened.close()
 
     async def _answer(self, client: Any, call: Sequence[str | bytes | int]) -> Any:
         try:
@@ -203,31 +190,24 @@ class RedisClients:
 
     async def _opened(self) -> _Open:
         """The running loop's client."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            known = self._open.get(loop)
-            if self._closed:
-                raise _closed()
-            if known is not None:
-                return known[0]
-            for ended in [one for one in self._open if one.is_closed()]:
-                del self._open[ended]
-            self._home = self._home or weakref.ref(loop)
-            client, ours = self._driver.client(at_home=self._home() is loop)
-            most = self._most if ours else min(self._most, self._driver.places(client))
-            opened = _Open(client, most, ours=ours, failures=self._driver.failures)
-            lifetime = _lifetime(weakref.ref(self), loop, opened)
-            self._open[loop] = opened, lifetime
-        await anext(lifetime, None)  # from here on the loop ends it when it ends itself
+        self._check_open()
+        opened = await self._clients.get(self._new_client)
         if self._closed:
-            raise _closed()
+            await self._clients.discard(opened)
+            self._check_open()
         return opened
 
-    def forget(self, loop: asyncio.AbstractEventLoop, opened: _Open) -> None:
-        """Let go of a client that ends."""
+    def _check_open(self) -> None:
+        if self._closed:
+            raise _closed()
+
+    async def _new_client(self) -> _Open:
+        loop = asyncio.get_running_loop()
         with self._lock:
-            if loop in self._open and self._open[loop][0] is opened:
-                del self._open[loop]
+            self._home = self._home or weakref.ref(loop)
+            client, ours = self._driver.client(at_home=self._home() is loop)
+        most = self._most if ours else min(self._most, self._driver.places(client))
+        return _Open(client, most, ours=ours, failures=self._driver.failures)
 
     def _error(self, cause: BaseException) -> StoreConnectionError:
         classes = [type(cause).__name__, type(cause.__context__).__name__]
@@ -357,35 +337,6 @@ class _Driver:
             )
         if self._given.get_encoder().decode_responses:
             raise ConfigurationError("client must be made with decode_responses=False: vectors are no text.")
-
-
-async def _lifetime(
-    clients: weakref.ref[RedisClients], loop: asyncio.AbstractEventLoop, opened: _Open
-) -> AsyncGenerator[None, None]:
-    """Lasts at most as long as ``loop``, which closes its generators when it ends; then the client is closed."""
-    try:
-        yield
-    finally:
-        owner = clients()
-        if owner is not None:
-            owner.forget(loop, opened)
-        await opened.end()
-
-
-async def _end_elsewhere(lifetime: AsyncGenerator[None, None], loop: asyncio.AbstractEventLoop) -> None:
-    """End ``lifetime`` on its own loop, which runs in another thread, or ends at this moment."""
-
-    async def end() -> None:
-        with suppress(RuntimeError):  # the loop is about to do the same
-            await lifetime.aclose()
-
-    ending = end()
-    try:
-        ended = asyncio.run_coroutine_threadsafe(ending, loop)
-    except RuntimeError:
-        ending.close()
-        return
-    await asyncio.wait([asyncio.wrap_future(ended)], timeout=CLOSE_SECONDS)
 
 
 def _running_loop() -> weakref.ref[asyncio.AbstractEventLoop] | None:
