@@ -504,7 +504,7 @@ class MemoryManager:
     async def close(self) -> None:
         """Finish background work for at most ``shutdown_grace_seconds``, then close both stores.
 
-        The thread of the `SyncMemoryManager`s that wrap this one ends too. Closing twice is no error; a close that was
+        The thread of every `SyncMemoryManager` that wraps this one ends too. Closing twice is no error; a close that was
         cancelled is finished by the next one.
 
         Raises:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build" / "wheel"
-NEEDED = ("tests", "docs", "examples", "notebooks", "scripts", "README.md", "CONTRIBUTING.md", "pyproject.toml")
+FOLDERS = ("tests", "docs", "examples", "notebooks", "scripts")
+FILES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml")
 """What the tests read besides the package."""
 
 TOOLS = ("hypothesis>=6.100", "pytest>=8.3", "pytest-asyncio>=0.24")
@@ -74,12 +75,10 @@ def passes(name: str, wheel: Path, models: Path) -> bool:
     shutil.rmtree(folder, ignore_errors=True)
     python = made(folder / "venv", environment, wheel.resolve(), models.resolve())
     tree = folder / "tree"
-    tree.mkdir()
-    for needed in (ROOT / name for name in NEEDED):
-        if needed.is_dir():
-            shutil.copytree(needed, tree / needed.name)
-        else:
-            shutil.copy(needed, tree)
+    for needed in FOLDERS:
+        shutil.copytree(ROOT / needed, tree / needed)
+    for needed in FILES:
+        shutil.copy(ROOT / needed, tree)
     check = "import actrone_memory, sys; sys.exit(not actrone_memory.__file__.startswith(sys.prefix))"
     subprocess.run([python, "-W", "error", "-c", check], cwd=tree, check=True)
     return subprocess.run([python, "-m", "pytest", *files_of(environment, tree)], cwd=tree).returncode == 0
