@@ -70,6 +70,15 @@ models: ## Test the embedders with real models, in an environment of their own
 with-models: $(VENV)/.models
 	@$(python) -m pytest tests/test_model_embedders.py tests/test_local_chain.py tests/test_reranking.py
 
+.PHONY: docs
+docs: $(VENV)/.docs ## Build the site into build/docs (sphinx)
+	@$(python) -m sphinx --fail-on-warning --keep-going --quiet --fresh-env docs build/docs
+	@echo "build/docs/index.html"
+
+.PHONY: panel
+panel: $(VENV)/.package ## Make the picture docs/panel.svg
+	@$(python) -m scripts.panel docs/panel.svg
+
 .PHONY: bench
 bench: $(VENV)/.bench ## Measure speed, size and recall (DATA=folder for recall, ARGS=--quick for a short run)
 	@$(python) -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
@@ -89,6 +98,13 @@ with-table: $(VENV)/.table
 .PHONY: build
 build: $(VENV)/.dev ## Build the sdist and the wheel into dist/
 	@$(python) -m build
+
+.PHONY: wheel
+wheel: $(VENV)/.dev ## Test the built wheel: without extras, with each, with all (ARGS="none cli" for some)
+	@$(MAKE) --no-print-directory $(VENV)-models/.models VENV=$(VENV)-models
+	@rm -rf dist
+	@$(python) -m build
+	@$(python) scripts/wheel_tests.py dist/*.whl $(VENV)-models $(ARGS)
 
 .PHONY: clean
 clean: ## Remove build products and caches; the environment stays
@@ -115,6 +131,10 @@ $(VENV)/.cli: $(VENV)/.package
 
 $(VENV)/.dev: $(VENV)/.package
 	@$(pip) install --group dev
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.package
+	@$(pip) install --group docs
 	@touch $@
 
 $(VENV)/.models: $(VENV)/.dev

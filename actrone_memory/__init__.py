@@ -23,6 +23,7 @@ from actrone_memory.extraction import ChatFactExtractor, OpenAIFactExtractor, pa
 from actrone_memory.manager import MemoryManager, create_memory_manager
 from actrone_memory.models import MemoryEntry, SessionMetadata, ToolResult, Turn
 from actrone_memory.protocols import (
+    AgentListing,
     ArchiveLog,
     BatchWrites,
     Embedder,
@@ -59,6 +60,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ActroneMemoryError",
+    "AgentListing",
     "ArchiveLog",
     "BatchWrites",
     "ChatFactExtractor",

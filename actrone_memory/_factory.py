@@ -45,7 +45,9 @@ def checked_config(config: MemoryConfig | None) -> MemoryConfig:
 def check_config(config: object) -> None:
     """Refuse what is no `MemoryConfig`."""
     if not isinstance(config, MemoryConfig):
-        raise ConfigurationError(f"config must be a MemoryConfig, not {type(config).__name__}")
+        raise ConfigurationError(
+            f"config must be a MemoryConfig, not {type(config).__name__}: make one with MemoryConfig(setting=value)."
+        )
 
 
 def build_stores(config: MemoryConfig, l1: L1Store | None, l2: L2Store | None) -> tuple[L1Store, L2Store]:
@@ -249,8 +251,7 @@ def check_parts(
 
 
 def _check_methods(name: str, part: object, protocol: type) -> None:
-    if isinstance(part, type):
-        raise ConfigurationError(f"{name}: {part.__name__} is a class; pass an object of it.", {"part": name})
+    _refuse_class(name, part)
     methods = [attribute for attribute in vars(protocol) if not attribute.startswith("_")]
     missing = [method for method in methods if not callable(getattr(part, method, None))]
     if missing:
@@ -261,7 +262,13 @@ def _check_methods(name: str, part: object, protocol: type) -> None:
         )
 
 
+def _refuse_class(name: str, part: object) -> None:
+    if isinstance(part, type):
+        raise ConfigurationError(f"{name}: {part.__name__} is a class; pass an object of it.", {"part": name})
+
+
 def _check_embedder(embedder: object) -> None:
+    _refuse_class("embedder", embedder)
     if not isinstance(embedder, Embedder):
         raise ConfigurationError(
             f"embedder: {type(embedder).__name__} must be a subclass of actrone_memory.Embedder.", {"part": "embedder"}

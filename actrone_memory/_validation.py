@@ -210,7 +210,8 @@ def tool_results(value: object, field: str = "tool_results") -> list[ToolResult]
 
 def _tool_result(value: object, field: str) -> ToolResult:
     if not isinstance(value, ToolResult):
-        raise ValidationError(field, f"must be a ToolResult, not {type(value).__name__}")
+        made = "make one with ToolResult(tool_name=..., params=..., result=..., success=...)"
+        raise ValidationError(field, f"must be a ToolResult, not {type(value).__name__}: {made}")
     given = vars(value)
     duration = given.get("duration_ms")
     if isinstance(duration, int) and duration > LARGEST_INTEGER:

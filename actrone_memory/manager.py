@@ -144,7 +144,7 @@ class MemoryManager:
 
     @property
     def relevance_threshold(self) -> float:
-        """Cosine in [-1, 1] that admits a memory: the setting, else the embedder's own, else 0.3.
+        """Cosine in [-1, 1] that admits a memory, by the setting, else the embedder's own, else 0.3.
 
         Without the setting, hybrid retrieval goes by the embedder's ``background`` instead, where it has one.
         """
@@ -554,8 +554,8 @@ class MemoryManager:
     async def close(self) -> None:
         """Finish background work for at most ``shutdown_grace_seconds``, then close both stores.
 
-        The thread of the `SyncMemoryManager`s that wrap this one ends too. Closing twice is no error; a close that was
-        cancelled is finished by the next one.
+        The thread of every `SyncMemoryManager` that wraps this one ends too. Closing twice is no error; a close that
+        was cancelled is finished by the next one.
 
         Raises:
             ActroneMemoryError: with ``strict_background_errors``, the first failure since the last drain.

@@ -356,12 +356,12 @@ class Embedder(ABC):
 
     @property
     def relevance_threshold(self) -> float | None:
-        """Cosine in [-1, 1] from which results are relevant, as measured for this model; None: not measured."""
+        """Cosine in [-1, 1] from which results are relevant, as measured for this model; None when not measured."""
         return None
 
     @property
     def background(self) -> tuple[float, float] | None:
-        """Mean and standard deviation (> 0) of the cosine of unrelated texts, as measured; None: not measured.
+        """Mean and standard deviation (> 0) of the cosine of unrelated texts, as measured; None when not measured.
 
         With it, and without a ``relevance_threshold`` in the settings, hybrid retrieval admits by meaning the few
         memories whose cosine stands out of it and of the store.

@@ -16,7 +16,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-import pytest
+try:
+    import pytest
+except ImportError as error:
+    raise ImportError("actrone_memory.testing needs pytest: pip install pytest") from error
 
 from actrone_memory._similarity import cosine_similarity
 from actrone_memory.errors import ActroneMemoryError, ValidationError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.metadata
+import importlib.util
 import inspect
 import itertools
 import pickle
@@ -82,6 +83,9 @@ PUBLIC_NAMES = {
     "create_memory_manager",
     "parse_facts",
 }
+
+ADAPTERS = {"actrone_langchain": "langchain_core", "actrone_llamaindex": "llama_index"}
+"""Each with the framework that it needs."""
 
 SEARCH = "self, agent_id, query_embedding, threshold, limit=20, content_types=None, query_text=None"
 EMBEDDER = {
@@ -372,7 +376,7 @@ def _shape(parameter: inspect.Parameter) -> tuple[object, ...]:
 
 def _run_fresh(code: str, *options: str) -> str:
     done = subprocess.run([sys.executable, *options, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()
 
 
@@ -649,6 +653,28 @@ def test_a_part_without_its_package_is_refused_at_once_and_names_what_is_missing
     assert "sk-test" not in f"{refused.value}{refused.value.details}"
 
 
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        (lambda: SyncMemoryManager.create({"backend": "sqlite"}), r"MemoryConfig\(setting=value\)"),  # type: ignore[arg-type]
+        (lambda: SyncMemoryManager.create(embedder=HashingEmbedder), "HashingEmbedder is a class; pass an object"),  # type: ignore[arg-type]
+        (lambda: SyncMemoryManager.create(l1=InMemoryStore), "InMemoryStore is a class; pass an object"),  # type: ignore[arg-type]
+        (lambda: SyncMemoryManager(MemoryConfig()), r"SyncMemoryManager\.create\(\)"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_manager_made_of_the_wrong_things_says_what_to_write(wrong: Any, advice: str) -> None:
+    with pytest.raises(ConfigurationError, match=advice):
+        wrong()
+
+
+def test_a_tool_result_that_is_a_dict_shows_how_to_make_one() -> None:
+    with (
+        SyncMemoryManager.create(MemoryConfig(embedding_provider="hashing")) as memory,
+        pytest.raises(ValidationError, match=r"ToolResult\(tool_name=\.\.\."),
+    ):
+        memory.store_turn("a", "s", "question", "answer", tool_results=[{"tool_name": "search"}])  # type: ignore[list-item]
+
+
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
@@ -727,8 +753,31 @@ def test_importing_the_package_starts_no_thread_and_no_event_loop() -> None:
     assert _run_fresh(code) == "1 None"
 
 
+INSTALLED = [
+    "actrone_memory",
+    *(adapter for adapter, needed in ADAPTERS.items() if importlib.util.find_spec(needed) is not None),
+]
+
+
 @pytest.mark.parametrize(
-    "order", list(itertools.permutations(["actrone_memory", "actrone_langchain", "actrone_llamaindex"])), ids=" ".join
+    "order",
+    [order for size in (1, 2, 3) for order in itertools.permutations(INSTALLED, size)],
+    ids=" ".join,
 )
-def test_the_packages_import_in_any_order(order: tuple[str, ...]) -> None:
-    assert _run_fresh(f"import {', '.join(order)}; print(actrone_memory.MemoryManager.__name__)") == "MemoryManager"
+def test_the_packages_import_alone_and_in_any_order_without_a_word(order: tuple[str, ...]) -> None:
+    assert _run_fresh(f"import {', '.join(order)}", "-W", "error") == ""
+
+
+def test_the_suites_without_pytest_say_what_to_install() -> None:
+    code = "import sys; sys.modules['pytest'] = None; import actrone_memory.testing"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "ImportError: actrone_memory.testing needs pytest: pip install pytest" in done.stderr
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_an_adapter_without_its_framework_names_the_extra(adapter: str) -> None:
+    hidden = f"import sys; sys.modules[{ADAPTERS[adapter]!r}] = None"
+    done = subprocess.run([sys.executable, "-c", f"{hidden}; import {adapter}"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"pip install 'actrone-memory[{adapter.removeprefix('actrone_')}]'" in done.stderr

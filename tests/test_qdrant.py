@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("qdrant_client", reason="the extra qdrant is not installed")
+
 from qdrant_server import Server, running
 
 from actrone_memory import (

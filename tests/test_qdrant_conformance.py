@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
+pytest.importorskip("qdrant_client", reason="the extra qdrant is not installed")
+
 from qdrant_server import running
 
 from actrone_memory import QdrantStore

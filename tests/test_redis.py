@@ -12,6 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("redis", reason="the extra redis is not installed")
+
 from redis.asyncio import Redis
 from redis_servers import Server
 

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import pytest
+
+pytest.importorskip("redis", reason="the extra redis is not installed")
+
 from redis_servers import Server, cluster, running
 
 from actrone_memory import RedisStore

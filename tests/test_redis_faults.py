@@ -18,6 +18,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("redis", reason="the extra redis is not installed")
+
 from redis_servers import Proxy, Server, free_port, proxied, running
 
 from actrone_memory import (

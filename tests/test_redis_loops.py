@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("redis", reason="the extra redis is not installed")
+
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 from redis_servers import Server, cluster, proxied
 

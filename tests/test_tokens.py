@@ -16,10 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("tiktoken", reason="the extra tiktoken is not installed")
+
 import tiktoken
 
 from actrone_memory import ConfigurationError, MemoryConfig, MemoryManager, tokens
 from actrone_memory.tokens import TiktokenCounter, heuristic_tokens, token_counter
+
+if "TIKTOKEN_CACHE_DIR" not in os.environ:
+    pytest.skip("no vocabulary: llama-index-core brings two", allow_module_level=True)
 
 VOCABULARIES = Path(os.environ["TIKTOKEN_CACHE_DIR"])
 """Those of o200k_base and cl100k_base: what a folder for use without a network looks like."""

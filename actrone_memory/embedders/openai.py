@@ -74,7 +74,7 @@ class OpenAIEmbedder(Embedder):
 
     @property
     def name(self) -> str:
-        """``openai``, the model and the dimensions; not the address: wherever it runs, a model makes the same space."""
+        """``openai``, the model and the dimensions; not the address, a model makes the same space wherever it runs."""
         return f"openai:{self._model}@{self._dimensions}"
 
     async def embed(self, text: str) -> list[float]:
