@@ -26,7 +26,7 @@ from actrone_memory._recall import MEMORY_TYPES, Recall
 from actrone_memory._redaction import redacted
 from actrone_memory._reindex import reindexed
 from actrone_memory._transfer import Imported, Transfer
-from actrone_memory._turns import turn_text
+from actrone_memory._turns import in_steps, turn_text
 from actrone_memory._turnstile import Turnstile
 from actrone_memory._validation import Injected
 from actrone_memory.config import MemoryConfig
@@ -49,6 +49,9 @@ logger = logging.getLogger("actrone_memory")
 
 ARCHIVE_WAIT_SECONDS = 0.25
 """How long a retrieval waits for the agent's other sessions to be archived, so that what was just said is found."""
+
+TURNS_PER_STEP = 500
+"""Turns appended at once, and the most that may wait for the archive before: both together fit a store's backlog."""
 
 
 class MemoryManager:
@@ -224,7 +227,8 @@ class MemoryManager:
         """Append several records in one step, all or none, and return their ids; [] for none.
 
         A record with ``continues=True`` belongs to the turn before it. Joined turns stand for their records. Every
-        turn must carry ``session_id``. A record id that this session has seen is not appended again.
+        turn must carry ``session_id``. A record id that this session has seen is not appended again. More than 500
+        turns take a step for each 500, and wait for the archive before the next.
         """
         self._check_open()
         _validation.identifier(session_id, "session_id")
@@ -234,12 +238,13 @@ class MemoryManager:
         _validation.identifier(agent_id, "agent_id")
         for record in records:
             record.token_count = self._count(turn_text(record))
-        if records:
+        for step in in_steps(records, TURNS_PER_STEP):
+            await self._background.keep_pace(Work(agent_id, session_id), TURNS_PER_STEP)
             try:
-                await self._hot.append(agent_id, session_id, records, hold=self._archive.wanted)
+                await self._hot.append(agent_id, session_id, step, hold=self._archive.wanted)
             finally:
                 # Also after a cancellation or a lost reply: the store may hold the records all the same.
-                self._archive_later(agent_id, session_id)
+                self._archive_later(agent_id, session_id, turns=len(step))
         return [record.id for record in records]
 
     async def get_recent_turns(self, agent_id: str, session_id: str, n: int | None = None) -> list[Turn]:
@@ -584,10 +589,10 @@ class MemoryManager:
         if failures and self._config.strict_background_errors:
             raise failures[0]
 
-    def _archive_later(self, agent_id: str, session_id: str) -> None:
+    def _archive_later(self, agent_id: str, session_id: str, turns: int) -> None:
         if self._archive.wanted:
             self._catch_up(agent_id)
-            self._background.enqueue(Work(agent_id, session_id))
+            self._background.enqueue(Work(agent_id, session_id), turns)
 
     def _catch_up(self, agent_id: str) -> None:
         """On the first call for an agent, look for turns that an earlier process or manager left unarchived."""

@@ -19,6 +19,7 @@ from actrone_memory import (
     InMemoryStore,
     MemoryConfig,
     MemoryManager,
+    Turn,
 )
 
 
@@ -343,3 +344,34 @@ def test_no_thread_is_left_when_the_interpreter_ends(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("alive before: 3\nalive at the end: []\n", "")
+
+
+# --- many turns at once -----------------------------------------------------------------------------------------------
+
+
+async def test_a_long_transcript_is_archived_whole(tmp_path: Path) -> None:
+    config = MemoryConfig(backend="sqlite", sqlite_path=tmp_path / "memory.db", embedding_provider="hashing")
+    memory = await MemoryManager.create(config)
+    items = [Turn(session_id="s", user_message=f"Item {n}.", assistant_message="") for n in range(1_200)]
+    await memory.store_turns("a", "s", items)
+    await memory.drain()
+    assert len(await memory.list_memories("a", content_types=["turn"])) == 1_200
+    await memory.close()
+
+
+async def test_turns_that_come_faster_than_they_are_archived_are_not_given_up() -> None:
+    embedder = Slow()
+    memory = await MemoryManager.create(MemoryConfig(), embedder=embedder)
+
+    async def tell() -> None:
+        for number in range(1_200):
+            await memory.store_turn("a", "s", f"Item {number}.", "")
+
+    telling = asyncio.create_task(tell())
+    await asyncio.sleep(0.5)
+    assert not telling.done()
+    embedder.gate.set()
+    await telling
+    await memory.drain()
+    assert len(await memory.list_memories("a", content_types=["turn"])) == 1_200
+    await memory.close()
