@@ -9,7 +9,7 @@ import numpy as np
 from actrone_memory import _newer_first
 from actrone_memory._capabilities import agents_of, missing, named_errors
 from actrone_memory._stand_ins import ErasureBarrier
-from actrone_memory.errors import ConfigurationError
+from actrone_memory._store_calls import unlike_vectors
 from actrone_memory.models import ContentType, MemoryEntry
 from actrone_memory.protocols import (
     BatchWrites,
@@ -211,12 +211,7 @@ class ColdTier:
             return
         stored = await _bound(self._binding, self._embedder)
         if stored != self._embedder:
-            raise ConfigurationError(
-                f"The store was filled with the embedder {stored.name!r} ({stored.dimensions} dimensions), this "
-                f"manager uses {self._embedder.name!r} ({self._embedder.dimensions}): their vectors cannot be "
-                "compared. Use the first one again, or embed all memories with this one: MemoryManager.reindex().",
-                {"stored": stored._asdict(), "configured": self._embedder._asdict()},
-            )
+            raise unlike_vectors(stored, self._embedder)
 
     async def close(self) -> None:
         """Close the store."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Container, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from actrone_memory import _validation
@@ -152,6 +153,8 @@ class MemoryWriter:
         draft = _Draft(self._cold, agent_id, await self._cold.get_many(agent_id, list(ids)), ids)
         for one, update in zip(stated, updates, strict=True):
             earlier = await draft.get(one.entry.id)
+            if earlier is not None and one.entry.content_type == "fact" and await _outlived(draft, earlier, one.entry):
+                continue
             replaced = {old.id: old for old in await self._stated_before(draft, one.entry, earlier)}
             if update is not None:
                 replaced |= {old.id: old for old in await _outdated(draft, one.entry, update)}
@@ -234,6 +237,12 @@ class _Draft:
         return [old for old in found if old.superseded_by is None and old.timestamp <= entry.timestamp]
 
 
+async def _outlived(draft: _Draft, earlier: MemoryEntry, fact: MemoryEntry) -> bool:
+    """Whether the fact was replaced by something later than what it is taken from: to read it again is no news."""
+    successor = await draft.in_force(earlier)
+    return successor.id != earlier.id and successor.timestamp >= fact.timestamp
+
+
 async def _outdated(draft: _Draft, entry: MemoryEntry, update: Update) -> list[MemoryEntry]:
     """The memories that no longer hold now that ``entry`` is said, marked with the reason."""
     from actrone_memory._updates import why_replaced
@@ -246,7 +255,8 @@ async def _outdated(draft: _Draft, entry: MemoryEntry, update: Update) -> list[M
 def _merged(entry: MemoryEntry, earlier: MemoryEntry | None, replaced: Mapping[str, MemoryEntry]) -> MemoryEntry:
     """``entry`` with the tags and the type of an earlier memory of the same text, and the ids of what it hides.
 
-    What a model extracted never lowers a sensitivity; what a caller injects may.
+    What a model extracted lowers neither sensitivity nor importance, and does not take over what a caller injected;
+    what a caller injects may.
     """
     known = earlier.metadata.get(HIDES) if earlier else None
     hides = dict.fromkeys([*(known if isinstance(known, list) else []), *_hidden(replaced)])
@@ -260,6 +270,10 @@ def _merged(entry: MemoryEntry, earlier: MemoryEntry | None, replaced: Mapping[s
     }
     if entry.content_type == "fact":
         update["sensitivity"] = max(earlier.sensitivity, entry.sensitivity, key=get_args(Sensitivity).index)
+        update["importance_score"] = max(earlier.importance_score, entry.importance_score)
+        update["timestamp"] = max(earlier.timestamp, entry.timestamp)
+        if earlier.content_type != "fact":
+            update |= earlier.model_dump(include={"source", "session_id", "content", "token_count"})
     return entry.model_copy(update=update)
 
 
@@ -298,8 +312,8 @@ def injected_entry(agent_id: str, injected: Injected, token_count: int) -> Memor
     )
 
 
-def fact_entry(agent_id: str, session_id: str, fact: ExtractedFact, token_count: int) -> MemoryEntry:
-    """The fact as a memory."""
+def fact_entry(agent_id: str, session_id: str, fact: ExtractedFact, token_count: int, said: datetime) -> MemoryEntry:
+    """The fact as a memory, as old as the last turn that it may be taken from."""
     return MemoryEntry(
         id=memory_id(agent_id, fact.content),
         agent_id=agent_id,
@@ -309,6 +323,7 @@ def fact_entry(agent_id: str, session_id: str, fact: ExtractedFact, token_count:
         importance_score=min(1.0, max(0.0, fact.importance)),
         topic_tags=fact.topic_tags,
         token_count=token_count,
+        timestamp=said,
         source="extracted",
         sensitivity=fact.sensitivity,
     )

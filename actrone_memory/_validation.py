@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from actrone_memory._json import MAX_JSON_BYTES, JsonForm
 from actrone_memory._similarity import as_vector
 from actrone_memory.errors import TokenBudgetError, ValidationError
-from actrone_memory.models import ContentType, MemoryEntry, Sensitivity, ToolResult, Turn
+from actrone_memory.models import ContentType, MaskedSensitivity, MemoryEntry, Sensitivity, ToolResult, Turn
 from actrone_memory.protocols import ExtractedFact
 
 MAX_ID_CHARACTERS = 256
@@ -158,6 +158,12 @@ def _one_of(value: object, field: str, choices: tuple[_Choice, ...]) -> _Choice:
 def sensitivity(value: object, field: str = "sensitivity") -> Sensitivity:
     """One of the `Sensitivity` values."""
     return _one_of(value, field, get_args(Sensitivity))
+
+
+def masked(value: object) -> frozenset[MaskedSensitivity]:
+    """Some sensitivities to mask: a list of any kind."""
+    items = value if isinstance(value, set | frozenset) else _list(value, "redact_sensitivity")
+    return frozenset(_one_of(item, "redact_sensitivity", get_args(MaskedSensitivity)) for item in items)
 
 
 def content_types(value: object) -> list[ContentType] | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, get_args
 
 from actrone_memory._chat import Ask, ChatModel
@@ -18,7 +21,15 @@ MAX_TAG_CHARACTERS = 100
 DEFAULT_IMPORTANCE = 0.6
 LONGEST_ANSWER = 1_000_000
 
+MOST_STARTS = 50
+"""Places in a text where JSON may begin and does not, before one stops looking."""
+
+MOST_ITEMS = 1_000
+"""Objects that are looked at in such a text."""
+
 _FENCE = "```"
+_THOUGHT_END = "</think>"
+_OPENING = re.compile(r"[\[{]")
 
 INSTRUCTIONS = """\
 You keep the long-term memory of an AI agent. From the conversation you are given, take what will still matter in later
@@ -41,30 +52,50 @@ always be kept, 0.6 for ordinary facts, 0.3 for minor ones."""
 def parse_facts(raw: str) -> list[ExtractedFact]:
     """The facts in a model's answer: a JSON list, or an object with a list under ``"facts"``, fenced or not.
 
-    Never raises: entries without text are skipped, long texts are cut, at most 50 facts are kept, numbers are
-    clamped; a sensitivity that is none of the known ones counts as "sensitive". [] when nothing can be read.
+    Where the JSON stands in prose, or was cut off, the entries that are whole are read. Never raises: entries without
+    text are skipped, long texts are cut, at most 50 facts are kept, numbers are clamped; a sensitivity that is none of
+    the known ones counts as "sensitive". [] when nothing can be read.
     """
     facts = (_fact(item) for item in _items(_text(raw)[:LONGEST_ANSWER]))
     return [fact for fact in facts if fact is not None][:MAX_FACTS]
 
 
 def _items(raw: str) -> list[Any]:
-    for candidate in _candidates(raw):
+    answer, whole = raw.rpartition(_THOUGHT_END)[2], False
+    for candidate in (raw, *_candidates(answer)):
         try:
             data = json.loads(candidate)
         except (ValueError, RecursionError):
             continue
+        whole = True
         if isinstance(data, dict):
             data = data.get("facts")
         if isinstance(data, list):
             return data
-    return []
+    return [] if whole else list(islice(_scattered(answer), MOST_ITEMS))
+
+
+def _scattered(text: str) -> Iterator[Any]:
+    """The objects with a content that stand anywhere in ``text``."""
+    decoder, missed = json.JSONDecoder(), 0
+    begins = _OPENING.search(text)
+    while begins and missed < MOST_STARTS:
+        try:
+            data, place = decoder.raw_decode(text, begins.start())
+        except (ValueError, RecursionError):
+            data, place = None, begins.end()
+            missed += 1
+        if isinstance(data, dict):
+            data = data.get("facts", [data])
+        if isinstance(data, list):
+            yield from (item for item in data if isinstance(item, dict))
+        begins = _OPENING.search(text, place)
 
 
 def _candidates(raw: str) -> list[str]:
     """The answer itself, what stands in each fence, and what stands between the first and the last fence."""
     pieces = raw.split(_FENCE)
-    fenced = [*pieces[1::2], _FENCE.join(pieces[1:-1])]
+    fenced = [*pieces[1::2][:MOST_STARTS], _FENCE.join(pieces[1:-1])]
     return [raw, *(piece[4:] if piece[:4].lower() == "json" else piece for piece in fenced)]
 
 

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, Self
@@ -23,6 +23,7 @@ from actrone_memory._hot_tier import HotTier
 from actrone_memory._loop_thread import LoopThread
 from actrone_memory._memories import MemoryWriter, Stated, extracted_facts, fact_entry, injected_entry
 from actrone_memory._recall import MEMORY_TYPES, Recall
+from actrone_memory._redaction import redacted
 from actrone_memory._reindex import reindexed
 from actrone_memory._transfer import Imported, Transfer
 from actrone_memory._turns import turn_text
@@ -361,19 +362,24 @@ class MemoryManager:
         *,
         content_types: list[ContentType] | None = None,
         tags: list[str] | None = None,
+        redact_sensitivity: list[Sensitivity] | None = None,
     ) -> list[MemoryEntry]:
         """The agent's memories that match ``query``, best first, each with its ``score``.
 
         Archived turns are left out unless ``content_types`` asks for them. With ``tags``, a memory must carry at
         least one of them, letter by letter; an empty list lets nothing through.
+
+        Memories of a sensitivity in ``redact_sensitivity`` (default: the setting of that name; [] masks nothing) come
+        back as ``[redacted: pii]``, without tags, metadata and parts of the score.
         """
         self._check_agent(agent_id)
         query = _validation.filled_text(query, "query")
         limit = _validation.positive_integer(limit, "limit")
         types = _validation.content_types(content_types)
         wanted_tags = None if tags is None else _validation.tags(tags, "tags")
+        masked = self._masked(redact_sensitivity)
         await self._turnstile.pass_through()
-        return await self._recall.search(agent_id, query, limit, types, wanted_tags)
+        return await self._recall.search(agent_id, query, limit, types, wanted_tags, masked)
 
     async def list_memories(
         self,
@@ -381,8 +387,11 @@ class MemoryManager:
         *,
         content_types: list[ContentType] | None = None,
         include_superseded: bool = False,
+        redact_sensitivity: list[Sensitivity] | None = None,
     ) -> list[MemoryEntry]:
         """All memories of the agent, oldest first; archived turns only when ``content_types`` asks for them.
+
+        ``redact_sensitivity`` masks as in `search_memories`; a memory that a masked one replaced does not say why.
 
         Raises:
             ConfigurationError: the L2 store cannot list memories.
@@ -390,9 +399,11 @@ class MemoryManager:
         self._check_agent(agent_id)
         types = _validation.content_types(content_types)
         _validation.flag(include_superseded, "include_superseded")
-        return await self._cold.list_memories(
+        masked = self._masked(redact_sensitivity)
+        entries = await self._cold.list_memories(
             agent_id, MEMORY_TYPES if types is None else types, include_superseded=include_superseded
         )
+        return redacted(entries, masked, self._count)
 
     async def delete_memory(self, agent_id: str, memory_id: str) -> None:
         """Delete one memory for ever. What it had replaced without being told to holds again.
@@ -428,7 +439,8 @@ class MemoryManager:
     async def extract_memories(self, agent_id: str, session_id: str, n: int | None = None) -> list[str]:
         """Extract facts from the last ``n`` turns (default: ``summarise_after_turns``), store them, return their ids.
 
-        A fact already known refreshes that memory. An extractor that fails costs the facts: it is logged, counted in
+        A fact already known refreshes that memory, unless something replaced it since the last of these turns; it
+        lowers neither importance nor sensitivity. An extractor that fails costs the facts: it is logged, counted in
         `background_failures`, and the result is [].
 
         Raises:
@@ -449,7 +461,9 @@ class MemoryManager:
         except Exception as error:  # whatever a model's adapter raises or returns costs facts, never turns
             self._background.report(error, "Extracting facts")
             return []
-        entries = [fact_entry(agent_id, session_id, fact, self._count(fact.content)) for fact in facts]
+        entries = [
+            fact_entry(agent_id, session_id, fact, self._count(fact.content), turns[-1].timestamp) for fact in facts
+        ]
         return await self._writer.write_facts(entries, epoch, embedder)
 
     def export_agent(self, agent_id: str) -> AsyncIterator[str]:
@@ -492,6 +506,7 @@ class MemoryManager:
         *,
         content_types: list[ContentType] | None = None,
         tags: list[str] | None = None,
+        redact_sensitivity: list[Sensitivity] | None = None,
     ) -> RetrievedContext:
         """What matters for the next model call, never more than the budget allows as rendered text.
 
@@ -499,7 +514,8 @@ class MemoryManager:
         newest turns and, with what they leave, to archived turns that match. The newest turn and the best memory come
         back cut rather than not at all (from about 200 tokens up). ``content_types`` and ``tags`` restrict what is
         recalled, not the recent turns; archived turns carry no tags. With ``degrade`` the recent turns come back alone
-        while long-term memory cannot be reached, and ``degraded`` says why.
+        while long-term memory cannot be reached, and ``degraded`` says why. ``redact_sensitivity`` masks memories as in
+        `search_memories`, before they are counted: rendered and charged is what comes back.
 
         Raises:
             TokenBudgetError: ``token_budget`` is zero or negative.
@@ -511,12 +527,17 @@ class MemoryManager:
         token_budget = _validation.token_budget(token_budget)
         types = _validation.content_types(content_types)
         wanted_tags = None if tags is None else _validation.tags(tags, "tags")
+        masked = self._masked(redact_sensitivity)
         self._catch_up(agent_id)
         await self._background.settle(agent_id, except_session=session_id, timeout_seconds=ARCHIVE_WAIT_SECONDS)
         await self._turnstile.pass_through()
-        context = await self._recall.context(agent_id, session_id, query, token_budget, types, wanted_tags)
+        context = await self._recall.context(agent_id, session_id, query, token_budget, types, wanted_tags, masked)
         context.retrieval_duration_ms = (time.perf_counter() - started) * 1000
         return context
+
+    def _masked(self, redact_sensitivity: object) -> Collection[str]:
+        """What a read may not show: what it names itself, else what the settings name."""
+        return self._config.redact_sensitivity if redact_sensitivity is None else _validation.masked(redact_sensitivity)
 
     # --- life -----------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
-"""Summaries of conversations by a chat model."""
+"""Summaries of conversations: by a chat model, or of their own sentences."""
 
 from __future__ import annotations
 
 from actrone_memory._chat import Ask, ChatModel
+from actrone_memory._digest import digest
 from actrone_memory._openai import OpenAIChat
 
 INSTRUCTIONS = """\
@@ -51,3 +52,11 @@ class OpenAISummariser(ChatSummariser):
     async def close(self) -> None:
         """Close the connections; a later call opens them again."""
         await self._chat.close()
+
+
+class ExtractiveSummariser:
+    """Summarises without a model: the sentences in which something was asked, decided or named, in their order."""
+
+    async def summarise(self, text: str) -> str:
+        """At most 1,200 characters of ``text``, the same for the same text; "" for a blank one."""
+        return digest(text)

@@ -113,7 +113,7 @@ MANAGER_METHODS = {
         "metadata turn_id timestamp continues",
     ),
     "store_turns": ("self, agent_id, session_id, turns", ""),
-    "retrieve_context": ("self, agent_id, session_id, query, token_budget", "content_types tags"),
+    "retrieve_context": ("self, agent_id, session_id, query, token_budget", "content_types redact_sensitivity tags"),
     "inject_memory": (
         "self, agent_id, content, importance=0.8, session_id='injected', topic_tags=None, source='injected', "
         "sensitivity='none'",
@@ -123,8 +123,8 @@ MANAGER_METHODS = {
     "delete_memory": ("self, agent_id, memory_id", ""),
     "erase_agent_memories": ("self, agent_id, session_id=None", "all_sessions"),
     "clear_session": ("self, agent_id, session_id", ""),
-    "search_memories": ("self, agent_id, query, limit=10", "content_types tags"),
-    "list_memories": ("self, agent_id", "content_types include_superseded"),
+    "search_memories": ("self, agent_id, query, limit=10", "content_types redact_sensitivity tags"),
+    "list_memories": ("self, agent_id", "content_types include_superseded redact_sensitivity"),
     "list_sessions": ("self, agent_id", ""),
     "list_agents": ("self", ""),
     "get_session_metadata": ("self, agent_id, session_id", ""),
@@ -234,6 +234,7 @@ SETTINGS: dict[str, object] = {
     "recency_weight": 0.3,
     "hybrid_retrieval": True,
     "newer_wins": True,
+    "redact_sensitivity": (),
     "rerank_enabled": False,
     "rerank_model": "Xenova/ms-marco-MiniLM-L-6-v2",
     "rerank_top_k": 20,

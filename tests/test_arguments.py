@@ -265,6 +265,8 @@ class Argument(NamedTuple):
 
 
 AGENT, SESSION = Argument("a", IDS), Argument("s", IDS)
+LEVELS: Rubbish = {**LISTS, **{f"a level that is {label}": ["pii", value] for label, value in LABELS.items()}}
+UNMASKED = Argument(None, {**without(LEVELS, "None"), "nothing to hide": ["none"]})
 NO_TYPES, NO_TAGS = Argument(None, without(TYPES, "None")), Argument(None, without(TAGS, "None"))
 N = Argument(3, without(COUNTS, "None"))
 NOTHING = ['{"kind":"agent","format":1,"agent_id":"a"}', '{"kind":"end","lines":2}']
@@ -305,11 +307,13 @@ CALLS: Mapping[str, Mapping[str, Argument]] = {
         "limit": Argument(5, COUNTS),
         "content_types": NO_TYPES,
         "tags": NO_TAGS,
+        "redact_sensitivity": UNMASKED,
     },
     "list_memories": {
         "agent_id": AGENT,
         "content_types": NO_TYPES,
         "include_superseded": Argument(False, FLAGS),
+        "redact_sensitivity": UNMASKED,
     },
     "delete_memory": {"agent_id": AGENT, "memory_id": Argument("no-such-id", IDS)},
     "erase_agent_memories": {
@@ -326,6 +330,7 @@ CALLS: Mapping[str, Mapping[str, Argument]] = {
         "token_budget": Argument(800, COUNTS),
         "content_types": NO_TYPES,
         "tags": NO_TAGS,
+        "redact_sensitivity": UNMASKED,
     },
     "drain": {},
 }
@@ -887,6 +892,9 @@ def test_a_setting_refuses_rubbish_by_its_name(setting: str) -> None:
         ({"qdrant_collection": " "}, "qdrant_collection"),
         ({"qdrant_collection": SURROGATE}, "qdrant_collection"),
         ({"redis_url": ""}, "redis_url"),
+        ({"redact_sensitivity": "secret"}, "redact_sensitivity"),
+        ({"redact_sensitivity": ["pii", "none"]}, "redact_sensitivity"),
+        ({"redact_sensitivity": "[" * 100_000}, "redact_sensitivity"),
         ({"max_sesion_turns": 3}, "max_session_turns"),
         ({"archive_turn": True}, "archive_turns"),
         ({"": 1}, "''"),

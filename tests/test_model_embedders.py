@@ -129,7 +129,7 @@ class TestMiniLM:
 
     def test_its_name_tells_the_model_and_no_path(self, embedder: Embedder) -> None:
         assert "/" not in embedder.name
-        assert embedder.name.split(":")[0] in {"onnx-v1", "sentence-transformers-v1"}
+        assert embedder.name.split(":")[0] in {"onnx-v2", "sentence-transformers-v2"}
 
     async def test_the_event_loop_goes_on_while_texts_are_embedded(self, embedder: Embedder) -> None:
         started = time.perf_counter()
@@ -400,7 +400,7 @@ for embedder in (manager._embedder, OnnxEmbedder(), LocalEmbedder()):
     caches = {"FASTEMBED_CACHE_PATH": str(tmp_path / "fastembed"), "HF_HUB_CACHE": str(tmp_path / "hub")}
     measured = "384 384 1.0 (0.068, 0.096)"
     assert run_fresh(code, **caches).splitlines() == [
-        f"onnx-v1:{MINILM} {measured}",
-        f"onnx-v1:{MINILM} {measured}",
-        f"sentence-transformers-v1:{MINILM} {measured}",
+        f"onnx-v2:{MINILM} {measured}",
+        f"onnx-v2:{MINILM} {measured}",
+        f"sentence-transformers-v2:{MINILM} {measured}",
     ]
