@@ -704,7 +704,7 @@ async def test_fifty_calls_at_once_lose_and_mix_nothing(memory: MemoryManager) -
 
 async def test_objects_of_requests_share_one_thread_and_leave_none() -> None:
     before = threading.active_count()
-    manager = await MemoryManager.create(MemoryConfig(archive_turns=False))
+    manager = await MemoryManager.create(MemoryConfig(archive_turns=False, auto_summarise=False))
     kept = of(manager)
     for number in range(50):
         of(manager, f"s{number}").put(user("hello"))
