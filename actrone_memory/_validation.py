@@ -28,7 +28,7 @@ _Choice = TypeVar("_Choice", bound=str)
 
 def identifier(value: object, field: str) -> str:
     """An id or label: 1 to 256 characters, not blank, no NUL, no lone surrogate; kept code point by code point."""
-    text = _string(value, field)
+    text = unbounded_text(value, field)
     if not text.strip():
         raise ValidationError(field, "must not be blank")
     if len(text) > MAX_ID_CHARACTERS:
@@ -38,7 +38,7 @@ def identifier(value: object, field: str) -> str:
 
 def text(value: object, field: str) -> str:
     """A text of at most 1,000,000 characters without NUL and lone surrogates; may be empty."""
-    checked = _string(value, field)
+    checked = unbounded_text(value, field)
     if len(checked) > MAX_TEXT_CHARACTERS:
         raise ValidationError(field, f"must have at most {MAX_TEXT_CHARACTERS:,} characters, has {len(checked):,}")
     return checked
@@ -65,7 +65,8 @@ def texts(value: object, field: str) -> list[str]:
     return [text(item, field) for item in _list(value, field)]
 
 
-def _string(value: object, field: str) -> str:
+def unbounded_text(value: object, field: str) -> str:
+    """Like `text`, of any length."""
     if not isinstance(value, str):
         raise ValidationError(field, f"must be a string, not {type(value).__name__}")
     if "\x00" in value:
