@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar, get_args
 
@@ -355,6 +355,30 @@ def _injectable(item: object, field: str) -> Mapping[str, object]:
     )
 
 
+def facts(value: object) -> list[ExtractedFact]:
+    """Checked copies of what a fact extractor returned, facts or dicts of their fields; errors quote none of them."""
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+        return [_fact(item, f"facts[{i}]") for i, item in enumerate(value)]
+    raise ValidationError("facts", f"must be a list, not {type(value).__name__}")
+
+
+def _fact(value: object, field: str) -> ExtractedFact:
+    if not isinstance(value, ExtractedFact | Mapping):
+        raise ValidationError(field, f"must be an ExtractedFact, not {type(value).__name__}")
+    try:
+        checked = ExtractedFact.model_validate(vars(value) if isinstance(value, ExtractedFact) else dict(value))
+    except pydantic.ValidationError as error:
+        raise _first_refusal(error, f"{field}.") from None
+    text(checked.content, f"{field}.content")
+    tags(checked.topic_tags, f"{field}.topic_tags")
+    return checked
+
+
+def _first_refusal(error: pydantic.ValidationError, prefix: str) -> ValidationError:
+    first = error.errors(include_input=False, include_url=False)[0]
+    return ValidationError(f"{prefix}{'.'.join(map(str, first['loc']))}", first["msg"])
+
+
 def entries(value: object) -> list[MemoryEntry]:
     """Checked copies of a list of entries; see `entry`."""
     return [entry(item, f"entries[{i}].") for i, item in enumerate(_list(value, "entries"))]
@@ -367,8 +391,7 @@ def entry(value: object, prefix: str = "") -> MemoryEntry:
     try:
         checked = MemoryEntry.model_validate(vars(value), strict=True)
     except pydantic.ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise ValidationError(f"{prefix}{'.'.join(map(str, first['loc']))}", first["msg"]) from None
+        raise _first_refusal(error, prefix) from None
     for name in ("id", "agent_id", "session_id", "source"):
         identifier(getattr(checked, name), f"{prefix}{name}")
     text(checked.content, f"{prefix}content")
