@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeAlias
 
+from actrone_memory import _validation
 from actrone_memory._foreign import ForeignFunction
 from actrone_memory.errors import ActroneMemoryError
 
@@ -31,6 +32,7 @@ class ChatModel:
         Raises:
             ActroneMemoryError: code "model"; it failed, or said nothing.
         """
+        conversation = _validation.unbounded_text(conversation, "text")
         stretches = _stretches(conversation) if conversation.strip() else ()
         return [await self._answer(instructions, stretch) for stretch in stretches]
 

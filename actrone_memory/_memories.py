@@ -289,11 +289,7 @@ def _replaced(old: MemoryEntry, new: MemoryEntry, reason: str) -> MemoryEntry:
 
 async def extracted_facts(extractor: FactExtractor, text: str) -> list[ExtractedFact]:
     """What the extractor finds in ``text``, checked; raises whatever it raises, or an error about what it returned."""
-    facts = [ExtractedFact.model_validate(fact) for fact in await extractor.extract(text)]
-    for fact in facts:
-        _validation.text(fact.content, "content")
-        _validation.tags(fact.topic_tags)
-    return [fact for fact in facts if fact.content.strip()]
+    return [fact for fact in _validation.facts(await extractor.extract(text)) if fact.content.strip()]
 
 
 def injected_entry(agent_id: str, injected: Injected, token_count: int) -> MemoryEntry:

@@ -194,8 +194,8 @@ class ModelEmbedder(Embedder):
         return vectors
 
 
-def model_folder(model: str | Path) -> Path | None:
-    """The folder that ``model`` names; None when it is the name of a model on a hub.
+def model_folder(model: str | Path, example: str = MINILM) -> Path | None:
+    """The folder that ``model`` names; None when it is the name of a model on a hub, as ``example`` is.
 
     Raises:
         ConfigurationError: it is neither.
@@ -207,7 +207,7 @@ def model_folder(model: str | Path) -> Path | None:
             return None
     raise ConfigurationError(
         f"{_validation.shown(model)} is neither a folder nor the name of a model; name a folder that exists, or a "
-        f"model like {MINILM!r}.",
+        f"model like {example!r}.",
         {"setting": "local_model"},
     )
 

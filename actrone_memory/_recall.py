@@ -14,6 +14,7 @@ from actrone_memory._hot_tier import HotTier
 from actrone_memory._ids import archived_turn_id
 from actrone_memory._ranking import DEFAULT_THRESHOLD
 from actrone_memory._redaction import redacted
+from actrone_memory._similarity import as_vector
 from actrone_memory.config import MemoryConfig
 from actrone_memory.context import Dropped, RetrievedContext, TierUsage
 from actrone_memory.errors import StoreConnectionError
@@ -179,7 +180,8 @@ class Recall:
             return found
         top = found[: self._reranked_most]
         try:
-            scores = [float(score) for score in await self._reranker.rerank(query, [entry.content for entry in top])]
+            answer = await self._reranker.rerank(query, [entry.content for entry in top])
+            scores = as_vector(list(answer), "scores").tolist()
             order = sorted(zip(scores, range(len(top)), strict=True), key=lambda pair: (-pair[0], pair[1]))
         except Exception as error:  # a reranker improves the order, it must not cost the result
             self._report(error, "Reranking")

@@ -44,9 +44,9 @@ def as_vector(values: object, field: str) -> NDArray[np.float64]:
     """
     try:
         vector = np.asarray(values)
-    except (TypeError, ValueError, OverflowError):
-        raise ValidationError(field, "must be a sequence of numbers") from None
-    if vector.ndim != 1 or (vector.size and vector.dtype.kind not in "fiu") or not np.isfinite(vector).all():
+    except Exception as error:  # an object of another library converts itself: a tensor with a gradient does not
+        raise ValidationError(field, "must be a sequence of numbers") from error
+    if vector.ndim != 1 or vector.dtype.kind not in "fiu" or not np.isfinite(vector).all():
         raise ValidationError(field, "must be a sequence of finite numbers")
     return vector.astype(np.float64)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar, get_args
 
@@ -28,7 +28,7 @@ _Choice = TypeVar("_Choice", bound=str)
 
 def identifier(value: object, field: str) -> str:
     """An id or label: 1 to 256 characters, not blank, no NUL, no lone surrogate; kept code point by code point."""
-    text = _string(value, field)
+    text = unbounded_text(value, field)
     if not text.strip():
         raise ValidationError(field, "must not be blank")
     if len(text) > MAX_ID_CHARACTERS:
@@ -38,7 +38,7 @@ def identifier(value: object, field: str) -> str:
 
 def text(value: object, field: str) -> str:
     """A text of at most 1,000,000 characters without NUL and lone surrogates; may be empty."""
-    checked = _string(value, field)
+    checked = unbounded_text(value, field)
     if len(checked) > MAX_TEXT_CHARACTERS:
         raise ValidationError(field, f"must have at most {MAX_TEXT_CHARACTERS:,} characters, has {len(checked):,}")
     return checked
@@ -65,7 +65,8 @@ def texts(value: object, field: str) -> list[str]:
     return [text(item, field) for item in _list(value, field)]
 
 
-def _string(value: object, field: str) -> str:
+def unbounded_text(value: object, field: str) -> str:
+    """Like `text`, of any length."""
     if not isinstance(value, str):
         raise ValidationError(field, f"must be a string, not {type(value).__name__}")
     if "\x00" in value:
@@ -354,6 +355,30 @@ def _injectable(item: object, field: str) -> Mapping[str, object]:
     )
 
 
+def facts(value: object) -> list[ExtractedFact]:
+    """Checked copies of what a fact extractor returned, facts or dicts of their fields; errors quote none of them."""
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+        return [_fact(item, f"facts[{i}]") for i, item in enumerate(value)]
+    raise ValidationError("facts", f"must be a list, not {type(value).__name__}")
+
+
+def _fact(value: object, field: str) -> ExtractedFact:
+    if not isinstance(value, ExtractedFact | Mapping):
+        raise ValidationError(field, f"must be an ExtractedFact, not {type(value).__name__}")
+    try:
+        checked = ExtractedFact.model_validate(vars(value) if isinstance(value, ExtractedFact) else dict(value))
+    except pydantic.ValidationError as error:
+        raise _first_refusal(error, f"{field}.") from None
+    text(checked.content, f"{field}.content")
+    tags(checked.topic_tags, f"{field}.topic_tags")
+    return checked
+
+
+def _first_refusal(error: pydantic.ValidationError, prefix: str) -> ValidationError:
+    first = error.errors(include_input=False, include_url=False)[0]
+    return ValidationError(f"{prefix}{'.'.join(map(str, first['loc']))}", first["msg"])
+
+
 def entries(value: object) -> list[MemoryEntry]:
     """Checked copies of a list of entries; see `entry`."""
     return [entry(item, f"entries[{i}].") for i, item in enumerate(_list(value, "entries"))]
@@ -366,8 +391,7 @@ def entry(value: object, prefix: str = "") -> MemoryEntry:
     try:
         checked = MemoryEntry.model_validate(vars(value), strict=True)
     except pydantic.ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise ValidationError(f"{prefix}{'.'.join(map(str, first['loc']))}", first["msg"]) from None
+        raise _first_refusal(error, prefix) from None
     for name in ("id", "agent_id", "session_id", "source"):
         identifier(getattr(checked, name), f"{prefix}{name}")
     text(checked.content, f"{prefix}content")

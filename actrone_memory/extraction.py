@@ -50,7 +50,7 @@ always be kept, 0.6 for ordinary facts, 0.3 for minor ones."""
 
 
 def parse_facts(raw: str) -> list[ExtractedFact]:
-    """The facts in a model's answer: a JSON list, or an object with a list under ``"facts"``, fenced or not.
+    """The facts in a model's answer: a JSON list, an object with a list under ``"facts"``, or one fact; fenced or not.
 
     Where the JSON stands in prose, or was cut off, the entries that are whole are read. Never raises: entries without
     text are skipped, long texts are cut, at most 50 facts are kept, numbers are clamped; a sensitivity that is none of
@@ -64,20 +64,21 @@ def _items(raw: str) -> list[Any]:
     answer, whole = raw.rpartition(_THOUGHT_END)[2], False
     for candidate in (raw, *_candidates(answer)):
         try:
-            data = json.loads(candidate)
+            data = json.loads(candidate, strict=False)
         except (ValueError, RecursionError):
             continue
         whole = True
-        if isinstance(data, dict):
-            data = data.get("facts")
+        data = _listed(data)
         if isinstance(data, list):
             return data
+        if isinstance(data, dict) and "content" in data:
+            return [data]
     return [] if whole else list(islice(_scattered(answer), MOST_ITEMS))
 
 
 def _scattered(text: str) -> Iterator[Any]:
     """The objects with a content that stand anywhere in ``text``."""
-    decoder, missed = json.JSONDecoder(), 0
+    decoder, missed = json.JSONDecoder(strict=False), 0
     begins = _OPENING.search(text)
     while begins and missed < MOST_STARTS:
         try:
@@ -85,11 +86,14 @@ def _scattered(text: str) -> Iterator[Any]:
         except (ValueError, RecursionError):
             data, place = None, begins.end()
             missed += 1
-        if isinstance(data, dict):
-            data = data.get("facts", [data])
-        if isinstance(data, list):
-            yield from (item for item in data if isinstance(item, dict))
+        data = _listed(data)
+        yield from (item for item in (data if isinstance(data, list) else [data]) if isinstance(item, dict))
         begins = _OPENING.search(text, place)
+
+
+def _listed(data: Any) -> Any:
+    """The list of an answer; where a model found one fact and made no list of it, the fact."""
+    return data.get("facts", data) if isinstance(data, dict) else data
 
 
 def _candidates(raw: str) -> list[str]:

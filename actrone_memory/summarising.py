@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actrone_memory import _validation
 from actrone_memory._chat import Ask, ChatModel
 from actrone_memory._digest import digest
 from actrone_memory._openai import OpenAIChat
@@ -59,4 +60,4 @@ class ExtractiveSummariser:
 
     async def summarise(self, text: str) -> str:
         """At most 1,200 characters of ``text``, the same for the same text; "" for a blank one."""
-        return digest(text)
+        return digest(_validation.unbounded_text(text, "text"))

@@ -807,7 +807,7 @@ def test_a_similarity_of_tiny_and_of_enormous_vectors_is_that_of_their_direction
         "[" * 100_000,
         '{"a":' * 100_000,
         f"[{'9' * 5_000}]",
-        '{"facts": {"content": "no list"}}',
+        '{"facts": {"text": "no content"}}',
         '[{"content": 7}, {"content": ["a"]}, {"content": null}, null, 7, "text", [], {}]',
         '[{"content": "\\u0000"}, {"content": "\\ud800"}]',
     ],

@@ -551,6 +551,7 @@ def test_a_doctor_tries_the_reranker_that_the_settings_ask_for(cli: Cli, monkeyp
     ok, text = findings(done)["reranker"]
     assert (done.code, ok) == (1, False)
     assert "rerank_model='/nowhere'" in text
+    assert [name for name, (ok, _) in findings(done).items() if not ok] == ["reranker"]
 
 
 def test_a_foreign_file_is_refused_and_left_alone(cli: Cli, path: Path, rules: Path) -> None:
@@ -627,6 +628,8 @@ def test_learning_where_reads_are_masked_stores_no_mask(
     monkeypatch.setenv("ACTRONE_REDACT_SENSITIVITY", "pii")
     assert cli("learn", "s", second).code == 0
     assert [entry["content"] for entry in listed(cli)] == ["[redacted: pii]"]
-    assert "555" not in cli("recall", "s", "call Ms Zyx").out
+    recalled = cli("recall", "s", "call Ms Zyx", "--why").out
+    assert "555" not in recalled
+    assert "()" not in recalled
     monkeypatch.delenv("ACTRONE_REDACT_SENSITIVITY")
     assert [entry["content"] for entry in listed(cli)] == ["Call Ms Zyx on 555-0199."]

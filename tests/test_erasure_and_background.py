@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import subprocess
 import sys
 import threading
@@ -248,8 +249,25 @@ async def test_extracted_facts_are_stored_once_with_their_sensitivity() -> None:
     await memory.close()
 
 
-@pytest.mark.parametrize("answer", [RuntimeError("down"), None, "text", [1, 2], [{"content": "\ud800"}]])
-async def test_an_extractor_that_fails_costs_facts_only(answer: object) -> None:
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (RuntimeError("down"), "down"),
+        (None, "facts: must be a list, not NoneType"),
+        ("text", "facts: must be a list, not str"),
+        ({"facts": []}, "facts: must be a list, not dict"),
+        ([1, 2], r"facts\[0\]: must be an ExtractedFact, not int"),
+        ([{"content": "\ud800"}], r"facts\[0\].content: contains a lone surrogate"),
+        ([{"content": "fine"}, {"content": ["Ann's PIN is 4711"]}], r"facts\[1\].content: Input should be"),
+        ([{"content": "Ann's PIN is 4711", "sensitivity": "4711"}], r"facts\[0\].sensitivity: Input should be"),
+        ([ExtractedFact.model_construct(content="Ann's PIN is 4711", topic_tags=None)], r"facts\[0\].topic_tags: "),
+        ([ExtractedFact.model_construct(topic_tags=[])], r"facts\[0\].content: Field required"),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+async def test_an_extractor_that_fails_costs_facts_only(
+    answer: object, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
     class Extractor:
         async def extract(self, text: str) -> object:
             if isinstance(answer, Exception):
@@ -261,6 +279,8 @@ async def test_an_extractor_that_fails_costs_facts_only(answer: object) -> None:
     assert await memory.extract_memories("a", "s") == []
     assert memory.background_failures == 1
     assert len(await memory.get_recent_turns("a", "s")) == 1
+    assert re.search(f"Extracting facts failed: {said}", caplog.text)
+    assert "4711" not in caplog.text
     await memory.close()
 
 

@@ -32,6 +32,11 @@ def one(**fields: Any) -> ExtractedFact:
         json.dumps([FACT]),
         json.dumps({"facts": [FACT]}),
         json.dumps({"facts": [FACT], "note": "done"}, indent=2),
+        json.dumps(FACT),
+        json.dumps({"facts": FACT}),
+        f"```json\n{json.dumps(FACT)}\n```",
+        f'```json\n{{"test": "vitest"}}\n```\nsays:\n```json\n{json.dumps([FACT])}\n```',
+        f'The fact is {{"facts": {json.dumps(FACT)}}}.',
         f"  \n{json.dumps([FACT])}\n ",
         f"```json\n{json.dumps([FACT])}\n```",
         f"```JSON\n{json.dumps({'facts': [FACT]})}```",
@@ -47,6 +52,11 @@ def one(**fields: Any) -> ExtractedFact:
 )
 def test_a_list_is_read_bare_or_in_an_envelope_fenced_or_not(raw: str) -> None:
     assert parse_facts(raw) == PARSED
+
+
+@pytest.mark.parametrize("raw", ['[{"content": "a\nb\tc"}]', 'Here: {"content": "a\nb\tc"}!'])
+def test_lines_may_end_inside_a_text(raw: str) -> None:
+    assert [fact.content for fact in parse_facts(raw)] == ["a\nb\tc"]
 
 
 def test_a_fact_about_thoughts_is_no_thought() -> None:
@@ -70,8 +80,9 @@ def test_a_fact_about_fences_is_read_out_of_a_fence() -> None:
         "3",
         '"text"',
         '{"facts": null}',
-        '{"facts": {"content": "x"}}',
-        '{"content": "x"}',
+        '{"facts": {"text": "x"}}',
+        '{"text": "x"}',
+        '```json\n[]\n```\nand not\n```json\n[{"content": "an example"}]\n```',
         "[{",
         "```json\n[{]\n```",
         "[" * 200_000,

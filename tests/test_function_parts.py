@@ -27,6 +27,7 @@ from actrone_memory import (
     StaticEmbedder,
     ValidationError,
 )
+from actrone_memory.summarising import ExtractiveSummariser
 from actrone_memory.testing import EmbedderConformance
 
 STATIC = StaticEmbedder()
@@ -328,6 +329,17 @@ async def test_a_chat_model_that_says_nothing_is_an_error(answer: Any, said: str
     for call in (ChatFactExtractor(lambda *_: answer).extract, ChatSummariser(lambda *_: answer).summarise):
         with pytest.raises(ActroneMemoryError, match=said):
             await call("User: hello")
+
+
+@pytest.mark.parametrize("rubbish", [None, 3, b"User: hello", ["hello"], "a\0b", "\ud800"], ids=repr)
+async def test_what_is_no_conversation_is_refused_by_name(rubbish: Any) -> None:
+    def ask(instructions: str, conversation: str) -> str:
+        raise AssertionError
+
+    for call in (ChatFactExtractor(ask).extract, ChatSummariser(ask).summarise, ExtractiveSummariser().summarise):
+        with pytest.raises(ValidationError) as refused:
+            await call(rubbish)
+        assert refused.value.field == "text"
 
 
 async def test_a_manager_works_with_parts_made_of_functions() -> None:

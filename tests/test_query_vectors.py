@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from actrone_memory import EmbeddingError, HashingEmbedder, InMemoryStore, MemoryManager, SQLiteStore
@@ -106,7 +107,14 @@ async def test_a_failure_reaches_all_who_wait_and_is_not_kept() -> None:
     await memory.close()
 
 
-@pytest.mark.parametrize("rubbish", [[], [1.0], [float("nan")] * 256, "text", None])
+class Stubborn:
+    """As a tensor with a gradient: no array can be made of it."""
+
+    def __array__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError("detach me first")
+
+
+@pytest.mark.parametrize("rubbish", [[], [1.0], [float("nan")] * 256, "text", None, Stubborn(), np.array([], object)])
 async def test_rubbish_is_not_kept(rubbish: object) -> None:
     class Rubbish(HashingEmbedder):
         broken = True
@@ -117,11 +125,30 @@ async def test_rubbish_is_not_kept(rubbish: object) -> None:
     embedder = Rubbish()
     memory = await MemoryManager.create(embedder=embedder)
     await memory.inject_memory("a", RULE)
-    with pytest.raises(EmbeddingError):
-        await memory.search_memories("a", "vitest")
+    for _ in range(2):
+        with pytest.raises(EmbeddingError):
+            await asyncio.wait_for(memory.search_memories("a", "vitest"), cache.PATIENCE_SECONDS / 2)
     embedder.broken = False
     assert len(await memory.search_memories("a", "vitest")) == 1
     await memory.close()
+
+
+async def test_an_embedder_that_forgets_its_dimensions_keeps_nobody_waiting() -> None:
+    class Forgetful(HashingEmbedder):
+        forgets = False
+
+        @property
+        def dimensions(self) -> int:
+            if self.forgets:
+                raise RuntimeError("not loaded")
+            return super().dimensions
+
+    embedder = Forgetful()
+    cached = CachedEmbedder(embedder, None)
+    embedder.forgets = True
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="not loaded"):
+            await asyncio.wait_for(cached.embed_query("vitest"), cache.PATIENCE_SECONDS / 2)
 
 
 async def test_who_gives_up_does_not_take_the_answer_from_those_who_wait() -> None:

@@ -116,7 +116,8 @@ async def _reranker(config: MemoryConfig) -> Finding:
 async def _vectors(config: MemoryConfig, l1: L1Store, l2: L2Store) -> Finding:
     """Whether the embedder can be compared with what filled the store."""
     try:
-        await (await MemoryManager.create(config, l1=l1, l2=l2)).close()
+        unranked = config.model_copy(update={"rerank_enabled": False})  # the reranker has a finding of its own
+        await (await MemoryManager.create(unranked, l1=l1, l2=l2)).close()
     except ActroneMemoryError as error:
         return Finding(False, "vectors", error.message)
     return Finding(True, "vectors", "")

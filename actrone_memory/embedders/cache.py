@@ -130,6 +130,7 @@ class _QueryVectors:
     async def _encoded(self, key: bytes, text: str, outcome: Future[list[float] | None]) -> list[float]:
         try:
             vector = await self._embedder.embed_query(text)
+            values = _vector(vector, self._embedder.dimensions)
         except Exception as error:
             self._end(key, None)
             outcome.set_exception(error)
@@ -138,7 +139,7 @@ class _QueryVectors:
             self._end(key, None)
             outcome.set_result(None)  # given up, which is no answer: one of those who wait begins anew
             raise
-        self._end(key, _vector(vector, self._embedder.dimensions))
+        self._end(key, values)
         outcome.set_result(vector)
         return vector
 
