@@ -148,10 +148,10 @@ class Collection:
             logger.debug("Another process named the vectors %r first", name)
         self.forget()
 
-    async def drop_vectors_but(self, *names: str | None) -> None:
-        """Delete the compared vectors of all other names from every point."""
-        layout = await self.layout()
-        for other in sorted(set(layout.sizes) - set(names)) if layout else []:
+    async def drop_other_vectors(self) -> None:
+        """Delete from every point the compared vectors that are neither in use nor being made now."""
+        layout = await self.layout(anew=True)
+        for other in sorted(set(layout.sizes) - {layout.vector, layout.new_vector}) if layout else []:
             try:
                 await self.ask("delete_vector_name", vector_name=other, wait=True)
             except VectorsMovedError:
