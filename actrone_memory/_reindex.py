@@ -10,17 +10,25 @@ from actrone_memory._embedding import batches, embed_entries
 from actrone_memory.errors import ActroneMemoryError
 from actrone_memory.protocols import Embedder
 
+MOST_LOOKS = 10
+"""How often the same entries may lack their vectors in a row: whoever rewrites one takes its new vector away."""
+
 
 async def reindexed(cold: ColdTier, embedder: Embedder, progress: Callable[[int, int], None] | None) -> int:
     """Give all entries of all agents vectors of ``embedder``; returns how many it made.
 
     What was made before an interruption is kept. ``progress`` is told how many are done, of how many.
     """
-    done, before = 0, None
+    done, looks, before = 0, 0, None
     while True:
         pending = sorted(await cold.begin_reindex())
-        if pending and pending == before:
-            raise ActroneMemoryError("The store does not keep the new vectors of its memories", code="reindex")
+        looks = looks + 1 if pending and pending == before else 0
+        if looks == MOST_LOOKS:
+            raise ActroneMemoryError(
+                f"{len(pending)} memories lack their new vectors again and again: other processes rewrite them all the "
+                "while, or the store does not keep vectors. What was made is kept; reindex again when they rest.",
+                code="reindex",
+            )
         before, total = pending, done + len(pending)
         for agent_id, memory_ids in _by_agent(pending):
             entries = await cold.get_with_embeddings(agent_id, memory_ids)

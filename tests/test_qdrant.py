@@ -315,7 +315,9 @@ async def test_a_write_that_an_erasure_overtakes_is_taken_back(server: Server) -
     await eraser.close()
 
 
-async def test_what_a_killed_writer_left_behind_an_erasure_is_never_read(server: Server) -> None:
+async def test_what_a_killed_writer_left_behind_an_erasure_is_never_read(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer, reader = QdrantStore(server.url), QdrantStore(server.url)
     await writer.upsert(entry("a", "known", [1.0, 0.0, 0.0]))
     epoch = await writer.erasure_epoch("a")
@@ -332,7 +334,7 @@ async def test_what_a_killed_writer_left_behind_an_erasure_is_never_read(server:
         return False
 
     server.faults.append(erase_then_die)
-    late = entry("a", "MARKER", [1.0, 0.0, 0.0], id="late")
+    late = entry("a", "MARKER", [1.0, 0.0, 0.0], id="late", content_type="turn", sequence=3)
     task = asyncio.ensure_future(writer.upsert_many([late], epoch=epoch))
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -340,6 +342,13 @@ async def test_what_a_killed_writer_left_behind_an_erasure_is_never_read(server:
     assert await reader.search("a", [1.0, 0.0, 0.0], -1.0) == []
     assert await reader.list_memories("a", include_superseded=True) == []
     assert await reader.get("a", "late") is None
+    monkeypatch.setattr(questions, "WHOLE_SHELF", 10)
+    texts = [f"apples {place}" for place in range(20)]
+    anew = [entry("a", text, [1.0, 0.0, 0.0], content_type="turn", sequence=place) for place, text in enumerate(texts)]
+    await reader.upsert_many(anew)
+    page = await reader.search_page("a", [1.0, 0.0, 0.0], -1.0, query_text="MARKER apples", limit=100, consider=10)
+    assert page.entries
+    assert {found.content for found in page.entries} <= set(texts)
     await reader.delete_agent_memories("a")
     assert "MARKER" not in server.dump()
     await writer.close()

@@ -11,6 +11,7 @@ from qdrant_server import Handler, Server, running
 
 from actrone_memory import (
     ConfigurationError,
+    EmbedderIdentity,
     HashingEmbedder,
     InMemoryStore,
     MemoryManager,
@@ -38,6 +39,10 @@ async def reindex(server: Server, embedder: HashingEmbedder = NEW) -> int:
         return await MemoryManager.reindex(l2=store, embedder=embedder)
     finally:
         await store.close()
+
+
+def identity(embedder: HashingEmbedder) -> EmbedderIdentity:
+    return EmbedderIdentity(embedder.name, embedder.dimensions)
 
 
 async def found(memory: MemoryManager, query: str) -> list[str]:
@@ -136,6 +141,46 @@ async def test_a_reindexing_that_dies_after_the_exchange_is_cleared_up_by_the_ne
         await found(old, "how do tests run")
     assert await reindex(server) == 0
     assert list(vectors(server).values()) == [32]
+    await old.close()
+
+
+async def test_a_second_embedders_reindexing_leaves_the_vectors_that_a_first_one_puts_in_place(server: Server) -> None:
+    old = await process(server, OLD)
+    await old.inject_memory("a", "Tests run with vitest.")
+    first, second = QdrantStore(server.url), QdrantStore(server.url)
+    await first.begin_reindex(identity(NEW))
+    entries = await first.get_with_embeddings("a", await first.memory_ids("a"))
+    for entry in entries:
+        entry.embedding = await NEW.embed(entry.content)
+    await first.add_vectors(identity(NEW), entries)
+    loop, finishing = asyncio.get_running_loop(), first.finish_reindex(identity(NEW))
+    at(server, "POST", "/points/payload", lambda _: not asyncio.run_coroutine_threadsafe(finishing, loop).result(10))
+    assert len(await second.begin_reindex(identity(HashingEmbedder(48)))) == 1
+    new = await process(server, NEW)
+    assert await found(new, "how do tests run") == ["Tests run with vitest."]
+    assert await reindex(server, HashingEmbedder(48)) == 1
+    assert list(vectors(server).values()) == [48]
+    for one in (old, new, first, second):
+        await one.close()
+
+
+async def test_a_memory_that_is_rewritten_meanwhile_is_embedded_when_it_rests(server: Server) -> None:
+    old = await process(server, OLD)
+    await old.inject_memory("a", "Tests run with vitest.")
+    loop, writes = asyncio.get_running_loop(), iter(range(3))
+
+    def rewrite(request: Handler) -> bool:
+        if request.path.split("?")[0].endswith("/points/vectors") and next(writes, None) is not None:
+            again = old.inject_memory("a", "Tests run with vitest.")
+            asyncio.run_coroutine_threadsafe(again, loop).result(10)
+        return False
+
+    server.faults.append(rewrite)
+    assert await reindex(server) == 4
+    assert next(writes, None) is None
+    new = await process(server, NEW)
+    assert await found(new, "how do tests run") == ["Tests run with vitest."]
+    await new.close()
     await old.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -24,6 +25,10 @@ MOST_VALUES = 10_000
 
 DELETES = 3
 """How often a deletion is said and looked after before it counts as failed."""
+
+LOOKS_AT_NEW = 20
+PAUSE_SECONDS = 0.05
+"""How often, and how far apart, a collection is looked for that was just made."""
 
 LOOKS = 3
 """How often vectors are looked for that were just put in place of others."""
@@ -117,21 +122,33 @@ class Collection:
 
     async def made(self, dimensions: int) -> Layout:
         """The layout of the collection, which is made unless another process did."""
+        for look in range(LOOKS_AT_NEW):
+            layout = await self.layout()
+            if layout is not None:
+                return layout
+            await self._create(dimensions)
+            await asyncio.sleep(PAUSE_SECONDS if look else 0)
+        raise StoreConnectionError(
+            self._store,
+            RuntimeError(f"the collection {self.shown} was made and is not there"),
+            {"collection": self.name},
+            advice="Look at the server's log, or name another one in qdrant_collection.",
+        )
+
+    async def _create(self, dimensions: int) -> None:
         from qdrant_client import models
 
-        while (layout := await self.layout()) is None:
-            try:
-                await self._link.ask(
-                    "create_collection",
-                    collection_name=self.name,
-                    vectors_config={MEANING: models.VectorParams(size=dimensions, distance=models.Distance.DOT)},
-                    sparse_vectors_config={WORDS: models.SparseVectorParams(modifier=models.Modifier.IDF)},
-                    # Graphs within agents, none over all: a search never leaves its agent.
-                    hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
-                )
-            except NameTakenError:
-                logger.debug("Another process made the collection %r first", self.name)
-        return layout
+        try:
+            await self._link.ask(
+                "create_collection",
+                collection_name=self.name,
+                vectors_config={MEANING: models.VectorParams(size=dimensions, distance=models.Distance.DOT)},
+                sparse_vectors_config={WORDS: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+                # Graphs within agents, none over all: a search never leaves its agent.
+                hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
+            )
+        except NameTakenError:
+            logger.debug("Another process made the collection %r first", self.name)
 
     async def add_vector(self, name: str, dimensions: int) -> None:
         """Let every point have a vector of this name, unless it may already."""
@@ -148,10 +165,10 @@ class Collection:
             logger.debug("Another process named the vectors %r first", name)
         self.forget()
 
-    async def drop_vectors_but(self, *names: str | None) -> None:
-        """Delete the compared vectors of all other names from every point."""
-        layout = await self.layout()
-        for other in sorted(set(layout.sizes) - set(names)) if layout else []:
+    async def drop_other_vectors(self) -> None:
+        """Delete from every point the compared vectors that are neither in use nor being made now."""
+        layout = await self.layout(anew=True)
+        for other in sorted(set(layout.sizes) - {layout.vector, layout.new_vector}) if layout else []:
             try:
                 await self.ask("delete_vector_name", vector_name=other, wait=True)
             except VectorsMovedError:
@@ -217,7 +234,7 @@ class Collection:
             self.forget()
             raise StoreConnectionError(
                 self._store,
-                error,
+                error.cause,
                 {"collection": self.name},
                 advice=f"The collection {self.shown} was deleted while it was in use. "
                 "Restore a snapshot of it, or call again: the next write makes a new one.",

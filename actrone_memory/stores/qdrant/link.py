@@ -48,19 +48,19 @@ MEMORY = ":memory:"
 PATH = "path:"
 
 
-class NoCollectionError(Exception):
+class NoCollectionError(StoreConnectionError):
     """The collection that was asked for is not there."""
 
 
-class NameTakenError(Exception):
+class NameTakenError(StoreConnectionError):
     """A collection or a vector of that name is there already."""
 
 
-class NoPointError(Exception):
+class NoPointError(StoreConnectionError):
     """A point that was to be changed is not there."""
 
 
-class NoVectorError(Exception):
+class NoVectorError(StoreConnectionError):
     """The points of the collection have no vector of the name that was asked for."""
 
 
@@ -212,17 +212,16 @@ class QdrantLink:
         cause = getattr(error, "source", error)  # the client wraps what its HTTP library raised
         status = getattr(error, "status_code", None)
         text = str(error)
+        kind = StoreConnectionError
         if isinstance(error, KeyError) or NO_POINT.search(text):
-            raise NoPointError(text) from error
-        if NO_VECTOR.search(text):
-            raise NoVectorError(text) from error
-        if status == 404 or (isinstance(error, ValueError) and text.endswith("not found")):
-            raise NoCollectionError(text) from error
-        if status == 409 or "already exists" in text:
-            raise NameTakenError(text) from error
-        raise StoreConnectionError(
-            self._store, cause, {"url": self.shown}, advice=self._advice(cause, status)
-        ) from error
+            kind = NoPointError
+        elif NO_VECTOR.search(text):
+            kind = NoVectorError
+        elif status == 404 or (isinstance(error, ValueError) and text.endswith("not found")):
+            kind = NoCollectionError
+        elif status == 409 or "already exists" in text:
+            kind = NameTakenError
+        raise kind(self._store, cause, {"url": self.shown}, advice=self._advice(cause, status)) from error
 
     def _advice(self, cause: Exception, status: int | None) -> str:
         if status in (401, 403):

@@ -140,7 +140,7 @@ def batches(points: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
     yield batch
 
 
-def marks_of(points: Iterable[Any], vector: str, erased: int = 0) -> dict[str, Mark]:
+def marks_of(points: Iterable[Any], vector: str, erased: int) -> dict[str, Mark]:
     """The points that no erasure has overtaken."""
     return {
         str(point.id): Mark(

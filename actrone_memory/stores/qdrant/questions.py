@@ -30,6 +30,8 @@ class Sight(NamedTuple):
     sample: dict[str, Mark]
     cosines: list[float]
     by_words: list[str]
+    erased: int
+    """The epoch of the agent's last erasure of everything; older points are left over."""
 
 
 def search_requests(agent_id: str, query: Query, vector: str, talk: bool) -> list[Any]:
@@ -68,7 +70,7 @@ def sight_of(talk: bool, found: Sequence[list[Any]], vector: str, erased: int) -
     sample, *candidates = found
     everything = marks_of(sample, vector, erased)
     if len(sample) < WHOLE_SHELF:
-        return Sight(talk, True, everything, everything, [], [])
+        return Sight(talk, True, everything, everything, [], [], erased)
     return Sight(
         talk=talk,
         whole=False,
@@ -76,6 +78,7 @@ def sight_of(talk: bool, found: Sequence[list[Any]], vector: str, erased: int) -
         sample=everything,
         cosines=[point.score for point in sample],
         by_words=[str(point.id) for best in candidates[1:] for point in best],
+        erased=erased,
     )
 
 

@@ -97,7 +97,7 @@ class Search(PageSearch, Vectors):
             return sight
         points = await self._collection.scroll(shelf_filter(agent_id, sight.talk), with_payload=MARK)
         marks = marks_of(points, vector, erased)
-        return Sight(sight.talk, True, marks, marks, [], [])
+        return Sight(sight.talk, True, marks, marks, [], [], erased)
 
     async def _search_whole(self, agent_id: str, query: Query, vector: str, sights: Sequence[Sight]) -> Page:
         """Every memory is at hand: the in-process index, brought up to date, is the answer."""
@@ -154,10 +154,8 @@ class Search(PageSearch, Vectors):
         if not around:
             return {}
         which = models.Filter(must=shelf_filter(agent_id, talk=True).must, should=around)
-        return {
-            point: mark.stamp
-            for point, mark in marks_of(await self._collection.scroll(which, with_payload=MARK), vector).items()
-        }
+        points = await self._collection.scroll(which, with_payload=MARK)
+        return {point: mark.stamp for point, mark in marks_of(points, vector, sight.erased).items()}
 
     async def _entries(self, wanted: Mapping[str, str], vector: str) -> dict[str, Kept]:
         """The points of these ids and stamps, or of newer stamps, without those that are gone."""

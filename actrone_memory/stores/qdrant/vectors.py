@@ -66,7 +66,7 @@ class Vectors(Agents):
         await self._collection.ask("set_payload", payload=begun, points=has_id([STORE_POINT]), wait=True)
         # Named before they are made: who exchanges others at this moment leaves these.
         await self._collection.add_vector(name, identity.dimensions)
-        await self._collection.drop_vectors_but(layout.vector, name)
+        await self._collection.drop_other_vectors()
         return await self._without(name)
 
     async def add_vectors(self, identity: EmbedderIdentity, entries: Sequence[MemoryEntry]) -> None:
@@ -107,7 +107,7 @@ class Vectors(Agents):
         self._bound = identity
         if layout is None:
             return True
-        await self._collection.drop_vectors_but(layout.vector, layout.new_vector)
+        await self._collection.drop_other_vectors()
         return not await self._without(layout.vector)
 
     async def _exchanged(self, identity: EmbedderIdentity, name: str) -> Layout | None:
