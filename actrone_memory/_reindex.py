@@ -10,8 +10,8 @@ from actrone_memory._embedding import batches, embed_entries
 from actrone_memory.errors import ActroneMemoryError
 from actrone_memory.protocols import Embedder
 
-MOST_LOOKS = 10
-"""How often the same entries may lack their vectors in a row: whoever rewrites one takes its new vector away."""
+MOST_LOOKS = 5
+"""How often in a row all entries may lack their vectors again: whoever rewrites one takes its new vector away."""
 
 
 async def reindexed(cold: ColdTier, embedder: Embedder, progress: Callable[[int, int], None] | None) -> int:
@@ -19,14 +19,14 @@ async def reindexed(cold: ColdTier, embedder: Embedder, progress: Callable[[int,
 
     What was made before an interruption is kept. ``progress`` is told how many are done, of how many.
     """
-    done, looks, before = 0, 0, None
+    done, looks, before = 0, 0, list[tuple[str, str]]()
     while True:
         pending = sorted(await cold.begin_reindex())
-        looks = looks + 1 if pending and pending == before else 0
+        looks = looks + 1 if before and set(before) <= set(pending) else 0
         if looks == MOST_LOOKS:
             raise ActroneMemoryError(
-                f"{len(pending)} memories lack their new vectors again and again: other processes rewrite them all the "
-                "while, or the store does not keep vectors. What was made is kept; reindex again when they rest.",
+                f"{len(before)} memories lack their new vectors again and again: other processes rewrite them all the "
+                "while or reindex to another embedder, or the store keeps no vectors. Reindex again when they rest.",
                 code="reindex",
             )
         before, total = pending, done + len(pending)

@@ -10,6 +10,7 @@ import pytest
 from qdrant_server import Handler, Server, running
 
 from actrone_memory import (
+    ActroneMemoryError,
     ConfigurationError,
     EmbedderIdentity,
     HashingEmbedder,
@@ -162,6 +163,31 @@ async def test_a_second_embedders_reindexing_leaves_the_vectors_that_a_first_one
     assert list(vectors(server).values()) == [48]
     for one in (old, new, first, second):
         await one.close()
+
+
+async def test_a_reindexing_whose_vectors_another_drops_again_and_again_ends_though_memories_arrive(
+    server: Server,
+) -> None:
+    old, rival = await process(server, OLD), QdrantStore(server.url)
+    await old.inject_memory("a", "Tests run with vitest.")
+    loop, count = asyncio.get_running_loop(), iter(range(100))
+
+    async def interfere() -> None:
+        await old.inject_memory("a", f"Arrived as number {next(count)}.")
+        await rival.begin_reindex(identity(HashingEmbedder(48)))
+
+    def fault(request: Handler) -> bool:
+        if request.path.split("?")[0].endswith("/points/vectors"):
+            asyncio.run_coroutine_threadsafe(interfere(), loop).result(10)
+        return False
+
+    server.faults.append(fault)
+    with pytest.raises(ActroneMemoryError, match="again and again"):
+        await asyncio.wait_for(reindex(server), 20)
+    server.faults.clear()
+    assert await reindex(server) == next(count) + 1
+    await old.close()
+    await rival.close()
 
 
 async def test_a_memory_that_is_rewritten_meanwhile_is_embedded_when_it_rests(server: Server) -> None:
