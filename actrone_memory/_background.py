@@ -65,9 +65,9 @@ class Background:
             self._start()
 
     def report(self, error: Exception, doing: str) -> None:
-        """Log and count a failure that must not stop what it happened in."""
-        logger.error("%s failed: %s", doing, error, exc_info=error)
+        """Log and count a failure that must not stop what it happened in; an error of ours says all in its message."""
         ours = error if isinstance(error, ActroneMemoryError) else _wrapped(error, doing)
+        logger.error("%s failed: %s", doing, error, exc_info=None if ours is error else error)
         with self._lock:
             self.failure_count += 1
             self._failures = [*self._failures, ours][-KEPT_FAILURES:]

@@ -88,8 +88,9 @@ class StoreConnectionError(ActroneMemoryError):
         *,
         advice: str = "Check that it runs and can be reached; the cause is in `.cause`.",
     ) -> None:
+        reason = str(cause).rstrip(".")
         super().__init__(
-            f"The store {store} failed: {type(cause).__name__}{f': {cause}' if str(cause) else ''}. {advice}",
+            f"The store {store} failed: {type(cause).__name__}{f': {reason}' if reason else ''}. {advice}",
             code="store_connection",
             details={"store": store, "cause": repr(cause), **(details or {})},
         )
