@@ -694,7 +694,7 @@ def test_every_error_of_the_package_is_in_the_table() -> None:
         return {kind}.union(*map(tree, kind.__subclasses__()))
 
     assert {type(error) for error in ERRORS} == {
-        kind for kind in tree(ActroneMemoryError) if kind.__module__.startswith("actrone_memory")
+        kind for kind in tree(ActroneMemoryError) if kind.__module__ == "actrone_memory.errors"
     }
 
 
