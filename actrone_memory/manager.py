@@ -504,8 +504,8 @@ class MemoryManager:
     async def close(self) -> None:
         """Finish background work for at most ``shutdown_grace_seconds``, then close both stores.
 
-        The thread of every `SyncMemoryManager` that wraps this one ends too. Closing twice is no error; a close that was
-        cancelled is finished by the next one.
+        The thread of every `SyncMemoryManager` that wraps this one ends too. Closing twice is no error; a close that
+        was cancelled is finished by the next one.
 
         Raises:
             ActroneMemoryError: with ``strict_background_errors``, the first failure since the last drain.
