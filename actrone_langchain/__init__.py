@@ -1,4 +1,4 @@
-"""LangChain on actrone-memory: chat history, retriever and agent middleware.
+"""LangChain on actrone-memory: chat history, retriever, agent middleware, and LangChain's models for a manager.
 
 `ActroneMemoryMiddleware` is imported by its name; ``import *`` leaves it out, because it needs `langchain` itself.
 """
@@ -17,6 +17,7 @@ from actrone_langchain.history import (
     user_agent_id,
     user_session_history,
 )
+from actrone_langchain.models import LangChainEmbedder, LangChainFactExtractor, LangChainSummariser
 from actrone_langchain.retriever import ActroneRetriever, render_documents
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ActroneChatMessageHistory",
     "ActroneRetriever",
+    "LangChainEmbedder",
+    "LangChainFactExtractor",
+    "LangChainSummariser",
     "SessionHistory",
     "UserSessionHistory",
     "render_documents",

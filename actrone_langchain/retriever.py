@@ -18,7 +18,7 @@ DEFAULT_TOKEN_BUDGET = 4_096
 """Of it a quarter goes to memories and a third to turns, by the settings' defaults."""
 
 
-class ActroneRetriever(BaseRetriever):
+class ActroneRetriever(BaseRetriever, extra="forbid"):
     """What the agent remembers that matches a query, best first: memories and turns of earlier sessions.
 
     ``token_budget`` is divided as in ``retrieve_context``: what comes back fits the shares for memories and turns.

@@ -1,4 +1,4 @@
-"""LlamaIndex on actrone-memory: a memory for its agents and chat engines, and a block for its own Memory."""
+"""LlamaIndex on actrone-memory: a memory for its agents and chat engines, a block for its own Memory, its models."""
 
 try:
     import llama_index.core  # noqa: F401
@@ -7,5 +7,12 @@ except ImportError as error:
 
 from actrone_llamaindex.block import ActroneMemoryBlock
 from actrone_llamaindex.memory import ActroneMemory
+from actrone_llamaindex.models import LlamaIndexEmbedder, LlamaIndexFactExtractor, LlamaIndexSummariser
 
-__all__ = ["ActroneMemory", "ActroneMemoryBlock"]
+__all__ = [
+    "ActroneMemory",
+    "ActroneMemoryBlock",
+    "LlamaIndexEmbedder",
+    "LlamaIndexFactExtractor",
+    "LlamaIndexSummariser",
+]

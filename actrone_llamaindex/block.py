@@ -26,7 +26,7 @@ SESSION_KEY = "session_id"
 """Where LlamaIndex's Memory writes its session into the messages that it hands to its blocks."""
 
 
-class ActroneMemoryBlock(BaseMemoryBlock[str]):
+class ActroneMemoryBlock(BaseMemoryBlock[str], extra="forbid"):
     """A block of ``Memory.from_defaults(memory_blocks=[...])`` on a manager.
 
     What Memory flushes from its queue is stored as turns of ``session_id`` (Memory's own when None), so it is archived

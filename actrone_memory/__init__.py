@@ -4,6 +4,7 @@ from actrone_memory._similarity import cosine_similarity
 from actrone_memory._transfer import Imported
 from actrone_memory.config import MemoryConfig
 from actrone_memory.context import Dropped, RetrievedContext, TierUsage
+from actrone_memory.embedders.functions import FunctionEmbedder
 from actrone_memory.embedders.hashing import HashingEmbedder
 from actrone_memory.embedders.onnx import OnnxEmbedder
 from actrone_memory.embedders.openai import OpenAIEmbedder
@@ -18,7 +19,7 @@ from actrone_memory.errors import (
     TokenBudgetError,
     ValidationError,
 )
-from actrone_memory.extraction import OpenAIFactExtractor, parse_facts
+from actrone_memory.extraction import ChatFactExtractor, OpenAIFactExtractor, parse_facts
 from actrone_memory.manager import MemoryManager, create_memory_manager
 from actrone_memory.models import MemoryEntry, SessionMetadata, ToolResult, Turn
 from actrone_memory.protocols import (
@@ -52,7 +53,7 @@ from actrone_memory.stores.in_memory import InMemoryStore
 from actrone_memory.stores.qdrant import QdrantStore
 from actrone_memory.stores.redis import RedisStore
 from actrone_memory.stores.sqlite import SQLiteStore
-from actrone_memory.summarising import OpenAISummariser
+from actrone_memory.summarising import ChatSummariser, OpenAISummariser
 from actrone_memory.sync import SyncMemoryManager
 
 __version__ = "0.1.0"
@@ -62,6 +63,8 @@ __all__ = [
     "AgentListing",
     "ArchiveLog",
     "BatchWrites",
+    "ChatFactExtractor",
+    "ChatSummariser",
     "ConfigurationError",
     "CrossEncoderReranker",
     "Dropped",
@@ -73,6 +76,7 @@ __all__ = [
     "EntryTransfer",
     "ExtractedFact",
     "FactExtractor",
+    "FunctionEmbedder",
     "HashingEmbedder",
     "Imported",
     "InMemoryStore",

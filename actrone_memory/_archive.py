@@ -10,14 +10,16 @@ from collections.abc import Sequence
 
 from actrone_memory._background import Background, Work
 from actrone_memory._cold_tier import ColdTier
-from actrone_memory._embedding import embed_all, embedder_of
+from actrone_memory._embedding import embed_all
 from actrone_memory._hot_tier import HotTier
 from actrone_memory._ids import archived_turn_id, summary_id
-from actrone_memory._turns import ARCHIVED_TOOL_CHARACTERS, is_answered, turn_text
+from actrone_memory._turns import ARCHIVED_TOOL_CHARACTERS, TEXT_SEPARATOR, is_answered, turn_text
 from actrone_memory.config import MemoryConfig
+from actrone_memory.embedders.cache import CachedEmbedder
 from actrone_memory.errors import ActroneMemoryError
-from actrone_memory.models import MemoryEntry, Turn, utc_now
+from actrone_memory.models import ContentType, MemoryEntry, Turn, utc_now
 from actrone_memory.protocols import Embedder, Summariser
+from actrone_memory.summarising import ExtractiveSummariser
 from actrone_memory.tokens import TokenCounter
 
 TURNS_PER_BATCH = 64
@@ -33,16 +35,15 @@ class Archive:
         self,
         hot: HotTier,
         cold: ColdTier,
-        embedder: Embedder,
+        embedder: CachedEmbedder,
         config: MemoryConfig,
         count: TokenCounter,
         summariser: Summariser | None,
     ) -> None:
         self._hot, self._cold, self._embedder = hot, cold, embedder
         self._count, self._config = count, config
-        self._summariser = summariser if config.auto_summarise else None
-        # Turns a session may still take before a summary is due; absent until first counted in this process.
-        self._turns_until_summary: dict[tuple[str, str], int] = {}
+        self._summariser = _chosen(config, summariser)
+        self._schedule = _Schedule()
         self.background = Background(self.run)
 
     @property
@@ -57,22 +58,22 @@ class Archive:
                 if await self._hot.unarchived(work.agent_id, session.session_id):
                     self.background.enqueue(Work(work.agent_id, session.session_id))
             return
-        archived = await self._archive(work.agent_id, work.session_id) if self._config.archive_turns else 1
-        if self._summariser is not None and archived:
-            await self._summarise(work.agent_id, work.session_id, archived, self._summariser)
+        if self._config.archive_turns:
+            await self._archive(work.agent_id, work.session_id)
+        if self._summariser is not None and self._may_be_due(work.agent_id, work.session_id):
+            await self._summarise(work.agent_id, work.session_id, self._summariser)
 
-    async def _archive(self, agent_id: str, session_id: str) -> int:
-        """Index what is not indexed yet; returns the number of turns."""
-        archived = 0
+    async def _archive(self, agent_id: str, session_id: str) -> None:
+        """Index what is not indexed yet."""
         while True:
-            embedder = await embedder_of(self._embedder, agent_id)
+            embedder = await self._embedder.for_agent(agent_id)
             epoch = await self._cold.erasure_epoch(agent_id)
             turns = (await self._hot.unarchived(agent_id, session_id))[:TURNS_PER_BATCH]
             if not turns:
-                return archived
+                return
             if await self._store([self._turn_entry(agent_id, session_id, turn) for turn in turns], epoch, embedder):
                 await self._hot.mark_archived(agent_id, session_id, turns)
-                archived += len(turns)
+                self._schedule.advance((agent_id, session_id), turns)
 
     async def _store(self, entries: Sequence[MemoryEntry], epoch: int, embedder: Embedder) -> bool:
         written = [entry for entry in entries if entry.content]
@@ -97,73 +98,150 @@ class Archive:
             sequence=turn.sequence,
         )
 
-    async def _summarise(self, agent_id: str, session_id: str, new_turns: int, summariser: Summariser) -> None:
+    def _may_be_due(self, agent_id: str, session_id: str) -> bool:
+        """Whether to look; turns that wait in the hot tier are quickly counted, archived ones are not."""
+        return not self._config.archive_turns or self._schedule.reached((agent_id, session_id))
+
+    async def _summarise(self, agent_id: str, session_id: str, summariser: Summariser) -> None:
         """Summarise the turns since the last summary, once there are enough of them and the lock allows it."""
-        key = agent_id, session_id
-        embedder = await embedder_of(self._embedder, agent_id)
-        epoch = await self._cold.erasure_epoch(agent_id)
-        if key not in self._turns_until_summary:
-            uncovered = await self._uncovered(agent_id, session_id)
-            self._turns_until_summary[key] = self._config.summarise_after_turns - len(uncovered)
-        else:
-            self._turns_until_summary[key] -= new_turns
-        if self._turns_until_summary[key] > 0 or not await self._may_summarise(agent_id, session_id):
+        key, enough = (agent_id, session_id), self._config.summarise_after_turns
+        waited = self._schedule.waits_for_lock(key)
+        if waited and not await self._may_summarise(agent_id, session_id):
             return
+        embedder = await self._embedder.for_agent(agent_id)
+        epoch = await self._cold.erasure_epoch(agent_id)
         uncovered = await self._uncovered(agent_id, session_id)
-        if len(uncovered) >= self._config.summarise_after_turns:
-            summary = await self._summary_entry(agent_id, session_id, uncovered, summariser)
-            if not await self._store([summary], epoch, embedder):
-                return
-            if not self._config.archive_turns:
-                await self._hot.mark_archived(agent_id, session_id, await self._hot.unarchived(agent_id, session_id))
-            uncovered = []
-        self._turns_until_summary[key] = self._config.summarise_after_turns - len(uncovered)
+        answered = uncovered if uncovered and is_answered(uncovered[-1].content) else uncovered[:-1]
+        if len(answered) < enough:
+            self._schedule.look_after(key, enough - len(uncovered))
+            return
+        if not waited and not await self._may_summarise(agent_id, session_id):
+            self._schedule.wait_for_lock(key)
+            return
+        if await self._cover(agent_id, session_id, answered, summariser, epoch, embedder):
+            self._schedule.look_after(key, enough - (len(uncovered) - len(answered)))
 
     async def _may_summarise(self, agent_id: str, session_id: str) -> bool:
         cooldown = self._config.summarise_cooldown_seconds
         return not cooldown or await self._hot.try_acquire_summary_lock(agent_id, session_id, cooldown)
 
     async def _uncovered(self, agent_id: str, session_id: str) -> list[MemoryEntry]:
-        """The session's turns that no summary covers, oldest first, without a last one that is not answered yet."""
+        """The session's turns that no summary covers, oldest first."""
         if self._config.archive_turns:
-            entries = await self._cold.entries(agent_id, ["turn", "summary"])
-            own = [entry for entry in entries if entry.session_id == session_id]
-            covered = {turn_id for entry in own if entry.content_type == "summary" for turn_id in entry.source_turn_ids}
-            turns = [
-                entry for entry in own if entry.content_type == "turn" and not covered.issuperset(entry.source_turn_ids)
-            ]
-            turns.sort(key=lambda entry: entry.sequence or 0)
+            own = await self._own(agent_id, session_id, ["turn", "summary"])
+            turns = sorted((entry for entry in own if entry.content_type == "turn"), key=_place)
         else:
             pending = await self._hot.unarchived(agent_id, session_id)
             turns = [self._turn_entry(agent_id, session_id, turn) for turn in pending]
-        if turns and not is_answered(turns[-1].content):
-            turns.pop()
-        return turns
+            if len(turns) < self._config.summarise_after_turns:
+                return turns
+            own = await self._own(agent_id, session_id, ["summary"])
+        covered = {turn_id for entry in own if entry.content_type == "summary" for turn_id in entry.source_turn_ids}
+        return [turn for turn in turns if not covered.issuperset(turn.source_turn_ids)]
 
-    async def _summary_entry(
-        self, agent_id: str, session_id: str, turns: Sequence[MemoryEntry], summariser: Summariser
-    ) -> MemoryEntry:
-        try:
-            summary = await summariser.summarise("\n\n".join(turn.content for turn in turns))
-        except ActroneMemoryError:
-            raise
-        except Exception as error:
-            raise ActroneMemoryError(
-                f"The summariser failed: {type(error).__name__}: {error}", code="summary"
-            ) from error
-        if not isinstance(summary, str) or not summary.strip():
-            raise ActroneMemoryError("The summariser returned no text", code="summary")
+    async def _own(self, agent_id: str, session_id: str, types: list[ContentType]) -> list[MemoryEntry]:
+        return [entry for entry in await self._cold.entries(agent_id, types) if entry.session_id == session_id]
+
+    async def _cover(
+        self,
+        agent_id: str,
+        session_id: str,
+        turns: Sequence[MemoryEntry],
+        summariser: Summariser,
+        epoch: int,
+        embedder: Embedder,
+    ) -> bool:
+        """Store a summary of ``turns``; False, and nothing is stored, after an erasure since ``epoch``."""
+        text = TEXT_SEPARATOR.join(turn.content for turn in turns if turn.content)
+        if text:
+            content = await _summary(summariser, text)
+            if not await self._keep(self._summary_entry(agent_id, session_id, turns, content), epoch, embedder):
+                return False
+        if not self._config.archive_turns:
+            told = {turn_id for turn in turns for turn_id in turn.source_turn_ids}
+            pending = await self._hot.unarchived(agent_id, session_id)
+            await self._hot.mark_archived(agent_id, session_id, [turn for turn in pending if turn.id in told])
+        return True
+
+    async def _keep(self, summary: MemoryEntry, epoch: int, embedder: Embedder) -> bool:
+        """Store it, unless another process has meanwhile summarised more from the same turn on."""
+        other = await self._cold.get(summary.agent_id, summary.id)
+        if other is not None and len(other.source_turn_ids) >= len(summary.source_turn_ids):
+            return True
+        return await self._store([summary], epoch, embedder)
+
+    def _summary_entry(self, agent_id: str, session_id: str, turns: Sequence[MemoryEntry], content: str) -> MemoryEntry:
         covered = [turn_id for turn in turns for turn_id in turn.source_turn_ids]
         return MemoryEntry(
-            id=summary_id(agent_id, session_id, *covered),
+            id=summary_id(agent_id, session_id, covered[0]),
             agent_id=agent_id,
             session_id=session_id,
-            content=summary.strip(),
+            content=content,
             content_type="summary",
             importance_score=SUMMARY_IMPORTANCE,
-            token_count=self._count(summary.strip()),
+            token_count=self._count(content),
             timestamp=utc_now(),
             source_turn_ids=covered,
             source="summarised",
             sequence=turns[-1].sequence,
         )
+
+
+def _chosen(config: MemoryConfig, summariser: Summariser | None) -> Summariser | None:
+    """The summariser, if any: without an archive one that needs no model, so that turns leave something behind."""
+    if not config.auto_summarise:
+        return None
+    return summariser if summariser is not None or config.archive_turns else ExtractiveSummariser()
+
+
+async def _summary(summariser: Summariser, text: str) -> str:
+    try:
+        summary = await summariser.summarise(text)
+    except ActroneMemoryError:
+        raise
+    except Exception as error:
+        raise ActroneMemoryError(f"The summariser failed: {type(error).__name__}: {error}", code="summary") from error
+    if not isinstance(summary, str) or not summary.strip():
+        raise ActroneMemoryError("The summariser returned no text", code="summary")
+    return summary.strip()
+
+
+def _place(turn: MemoryEntry) -> int:
+    return turn.sequence or 0
+
+
+class _Schedule:
+    """When to look whether a summary is due: to count archived turns is to read all of an agent.
+
+    A session is at the sequence number of its newest turn, which every process sees grow by at least one a turn. Turns
+    of a store that does not number them are counted here.
+    """
+
+    def __init__(self) -> None:
+        self._at: dict[tuple[str, str], int] = {}
+        self._look: dict[tuple[str, str], int] = {}
+        self._waiting: set[tuple[str, str]] = set()
+
+    def advance(self, session: tuple[str, str], archived: Sequence[Turn]) -> None:
+        """Some turns more; fewer than before in a session that was cleared and begins anew."""
+        before, newest = self._at.get(session, 0), archived[-1].sequence
+        self._at[session] = before + len(archived) if newest is None else newest
+        if self._at[session] < before:
+            self._look.pop(session, None)
+
+    def reached(self, session: tuple[str, str]) -> bool:
+        """Whether there may be enough turns by now."""
+        return session in self._at and self._at[session] >= self._look.get(session, 0)
+
+    def look_after(self, session: tuple[str, str], turns: int) -> None:
+        """So many turns are missing."""
+        self._look[session] = self._at.get(session, 0) + max(0, turns)
+        self._waiting.discard(session)
+
+    def wait_for_lock(self, session: tuple[str, str]) -> None:
+        """There are enough turns; only the lock is missing."""
+        self._waiting.add(session)
+
+    def waits_for_lock(self, session: tuple[str, str]) -> bool:
+        """Whether it is only the lock that was missing."""
+        return session in self._waiting

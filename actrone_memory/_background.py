@@ -44,6 +44,7 @@ class Background:
         self._lock = threading.RLock()
         self._queue: dict[Work, None] = {}
         self._running: set[Work] = set()
+        self._owed: dict[Work, int] = {}
         self._failed: set[Work] = set()
         self._waiting: list[tuple[Callable[[], bool], Future[None]]] = []
         self._failures: list[ActroneMemoryError] = []
@@ -53,9 +54,10 @@ class Background:
         self._stopping = False
         self.failure_count = 0
 
-    def enqueue(self, work: Work) -> None:
-        """Add work from any thread; what failed before for the same agent is tried again with it."""
+    def enqueue(self, work: Work, turns: int = 0) -> None:
+        """Add work of so many turns from any thread; what failed before for the same agent is tried again with it."""
         with self._lock:
+            self._owed[work] = self._owed.get(work, 0) + turns
             for failed in [one for one in self._failed if one.agent_id == work.agent_id]:
                 self._failed.discard(failed)
                 self._queue[failed] = None
@@ -63,9 +65,9 @@ class Background:
             self._start()
 
     def report(self, error: Exception, doing: str) -> None:
-        """Log and count a failure that must not stop what it happened in."""
-        logger.error("%s failed: %s", doing, error, exc_info=error)
+        """Log and count a failure that must not stop what it happened in; an error of ours says all in its message."""
         ours = error if isinstance(error, ActroneMemoryError) else _wrapped(error, doing)
+        logger.error("%s failed: %s", doing, error, exc_info=None if ours is error else error)
         with self._lock:
             self.failure_count += 1
             self._failures = [*self._failures, ours][-KEPT_FAILURES:]
@@ -95,6 +97,10 @@ class Background:
             await asyncio.wait_for(self._when(settled), timeout_seconds)
         except TimeoutError:
             logger.debug("Recall for %r goes on before its other sessions are archived", agent_id)
+
+    async def keep_pace(self, work: Work, turns: int) -> None:
+        """Wait until at most so many turns of the work are to be done; what failed is not waited for."""
+        await self._when(lambda: self._owed.get(work, 0) <= turns or self._stopping)
 
     def take_failures(self) -> list[ActroneMemoryError]:
         """The failures since the last call."""
@@ -184,6 +190,8 @@ class Background:
         finally:
             with self._lock:
                 self._running.discard(work)
+                if work not in self._queue:
+                    self._owed.pop(work, None)
             self._notify()
 
     async def _when(self, condition: Callable[[], bool]) -> None:

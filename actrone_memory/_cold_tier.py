@@ -9,7 +9,7 @@ import numpy as np
 from actrone_memory import _newer_first
 from actrone_memory._capabilities import agents_of, missing, named_errors
 from actrone_memory._stand_ins import ErasureBarrier
-from actrone_memory.errors import ConfigurationError
+from actrone_memory._store_calls import unlike_vectors
 from actrone_memory.models import ContentType, MemoryEntry
 from actrone_memory.protocols import (
     BatchWrites,
@@ -40,6 +40,7 @@ class ColdTier:
         self._batches = store if isinstance(store, BatchWrites) else None
         self._by_id = store if isinstance(store, EntryAccess) else None
         self._binding = store if isinstance(store, EmbedderBinding) else None
+        self._copies = store if isinstance(store, EntryTransfer) else None
         self._barrier = ErasureBarrier()
 
     async def search_page(
@@ -106,11 +107,20 @@ class ColdTier:
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """The agent's entry of this id, superseded or not."""
+        return (await self.get_many(agent_id, [memory_id])).get(memory_id)
+
+    async def get_many(self, agent_id: str, memory_ids: Sequence[str]) -> dict[str, MemoryEntry]:
+        """The agent's entries of these ids, superseded or not, in as few reads as the store allows."""
         with named_errors(self.store):
-            if self._by_id is not None:
-                return await self._by_id.get(agent_id, memory_id)
-            found = await self._everything(agent_id, None)
-        return next((entry for entry in found if entry.id == memory_id), None)
+            if self._copies is not None and len(memory_ids) > 1:
+                found = await self._copies.get_with_embeddings(agent_id, memory_ids)
+            elif self._by_id is not None:
+                each = [await self._by_id.get(agent_id, memory_id) for memory_id in memory_ids]
+                found = [entry for entry in each if entry is not None]
+            else:
+                wanted = set(memory_ids)
+                found = [entry for entry in await self._everything(agent_id, None) if entry.id in wanted]
+        return {entry.id: entry for entry in found}
 
     async def entries(self, agent_id: str, content_types: list[ContentType]) -> list[MemoryEntry]:
         """All entries of these types, by listing or by a search that admits everything."""
@@ -145,9 +155,9 @@ class ColdTier:
             return await self._transfer("get_with_embeddings").get_with_embeddings(agent_id, memory_ids)
 
     def _transfer(self, method: str) -> EntryTransfer:
-        if not isinstance(self.store, EntryTransfer):
+        if self._copies is None:
             raise missing(self.store, method)
-        return self.store
+        return self._copies
 
     async def begin_reindex(self) -> list[tuple[str, str]]:
         """Agent and id of every entry that has no vector of this embedder yet."""
@@ -201,12 +211,7 @@ class ColdTier:
             return
         stored = await _bound(self._binding, self._embedder)
         if stored != self._embedder:
-            raise ConfigurationError(
-                f"The store was filled with the embedder {stored.name!r} ({stored.dimensions} dimensions), this "
-                f"manager uses {self._embedder.name!r} ({self._embedder.dimensions}): their vectors cannot be "
-                "compared. Use the first one again, or embed all memories with this one: MemoryManager.reindex().",
-                {"stored": stored._asdict(), "configured": self._embedder._asdict()},
-            )
+            raise unlike_vectors(stored, self._embedder)
 
     async def close(self) -> None:
         """Close the store."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
-from actrone_memory._similarity import as_vector
+from actrone_memory._similarity import checked_vectors
+from actrone_memory._statements import stated_text
 from actrone_memory.embedders.cache import CachedEmbedder
-from actrone_memory.errors import ActroneMemoryError, EmbeddingError, ValidationError
+from actrone_memory.errors import ActroneMemoryError, EmbeddingError
+from actrone_memory.models import MemoryEntry
 from actrone_memory.protocols import Embedder, L1Store, VectorCache
 
 T = TypeVar("T")
@@ -30,63 +32,42 @@ def shorten(text: str) -> str:
     return text if len(text) <= LONGEST_EMBEDDED else f"{text[:half]}\n{text[-half:]}"
 
 
-def with_cache(embedder: Embedder, store: L1Store) -> Embedder:
-    """``embedder``, which embeds nothing twice if ``store`` can keep vectors."""
-    return CachedEmbedder(embedder, store) if isinstance(store, VectorCache) else embedder
-
-
-async def embedder_of(embedder: Embedder, agent_id: str) -> Embedder:
-    """The embedder for texts of the agent that are about to be stored; taken before they are read, see `with_cache`."""
-    return await embedder.for_agent(agent_id) if isinstance(embedder, CachedEmbedder) else embedder
-
-
-async def forget_vectors(embedder: Embedder, agent_id: str) -> None:
-    """Delete what the agent's texts left in the cache, if there is one."""
-    if isinstance(embedder, CachedEmbedder):
-        await embedder.forget(agent_id)
+def with_cache(embedder: Embedder, store: L1Store) -> CachedEmbedder:
+    """``embedder``, which encodes no query twice, and no stored text if ``store`` can keep vectors."""
+    return CachedEmbedder(embedder, store if isinstance(store, VectorCache) else None)
 
 
 async def embed_all(embedder: Embedder, texts: Sequence[str]) -> list[list[float]]:
-    """One checked vector for each text, in order.
+    """One checked vector for each text, in order; equal texts are embedded once, at most `ENTRIES_PER_BATCH` in a step.
 
     Raises:
         EmbeddingError: the embedder raised, or returned other than one finite vector of its size for each text.
     """
+    shortened = [shorten(text) for text in texts]
+    vectors: dict[str, list[float]] = {}
+    for batch in batches(list(dict.fromkeys(shortened))):
+        answer = await _answered(embedder, embedder.embed_batch, list(batch))
+        vectors |= zip(batch, checked_vectors(embedder.name, answer, len(batch), embedder.dimensions), strict=True)
+    return [vectors[text] for text in shortened]
+
+
+async def embed_entries(embedder: Embedder, entries: Sequence[MemoryEntry]) -> None:
+    """Give each entry the vector of what is searched of it; raises like `embed_all`."""
+    vectors = await embed_all(embedder, [stated_text(entry) for entry in entries])
+    for entry, vector in zip(entries, vectors, strict=True):
+        entry.embedding = vector
+
+
+async def embed_query(embedder: Embedder, query: str) -> list[float]:
+    """The checked vector of a query; raises like `embed_all`."""
+    answer = await _answered(embedder, embedder.embed_query, shorten(query))
+    return checked_vectors(embedder.name, [answer], 1, embedder.dimensions)[0]
+
+
+async def _answered(embedder: Embedder, ask: Callable[[T], Awaitable[object]], told: T) -> object:
     try:
-        vectors = await embedder.embed_batch([shorten(text) for text in texts])
+        return await ask(told)
     except ActroneMemoryError:
         raise
     except Exception as error:
         raise EmbeddingError(f"{embedder.name} failed: {type(error).__name__}: {error}") from error
-    return _checked(embedder, vectors, len(texts))
-
-
-async def embed_one(embedder: Embedder, text: str) -> list[float]:
-    """The checked vector of one text; raises like `embed_all`."""
-    try:
-        vector = await embedder.embed(shorten(text))
-    except ActroneMemoryError:
-        raise
-    except Exception as error:
-        raise EmbeddingError(f"{embedder.name} failed: {type(error).__name__}: {error}") from error
-    return _checked(embedder, [vector], 1)[0]
-
-
-def _checked(embedder: Embedder, vectors: object, expected: int) -> list[list[float]]:
-    if not isinstance(vectors, Sequence) or len(vectors) != expected:
-        raise EmbeddingError(f"{embedder.name} returned no list of {expected} vectors")
-    return [_checked_vector(embedder, vector) for vector in vectors]
-
-
-def _checked_vector(embedder: Embedder, vector: object) -> list[float]:
-    try:
-        values = as_vector(vector, "vector")
-    except ValidationError as error:
-        raise EmbeddingError(f"{embedder.name} returned something that is no vector: {error}") from None
-    if values.size != embedder.dimensions:
-        raise EmbeddingError(
-            f"{embedder.name} promised {embedder.dimensions} numbers, returned a vector of {values.size}",
-            {"dimensions": values.size, "expected": embedder.dimensions},
-        )
-    checked: list[float] = values.tolist()
-    return checked

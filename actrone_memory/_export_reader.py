@@ -167,6 +167,6 @@ def _derived_id(agent_id: str, entry: MemoryEntry) -> str:
         case "turn":
             return archived_turn_id(agent_id, entry.session_id, "".join(entry.source_turn_ids[:1]))
         case "summary":
-            return summary_id(agent_id, entry.session_id, *entry.source_turn_ids)
+            return summary_id(agent_id, entry.session_id, "".join(entry.source_turn_ids[:1]))
         case _:
             return memory_id(agent_id, entry.content)

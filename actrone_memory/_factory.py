@@ -12,6 +12,7 @@ from actrone_memory import _validation
 from actrone_memory._local_chain import aside, local_embedder
 from actrone_memory._model_embedder import HUB_NAME
 from actrone_memory.config import MemoryConfig
+from actrone_memory.embedders.functions import FunctionEmbedder
 from actrone_memory.embedders.hashing import HashingEmbedder
 from actrone_memory.embedders.openai import OpenAIEmbedder
 from actrone_memory.embedders.static import StaticEmbedder
@@ -108,7 +109,7 @@ async def build_parts(
         # Beside the event loop, once: the counter itself then takes no time to make.
         await aside(lambda: token_counter(config.token_counter, config.tiktoken_encoding))
     given = embedder, summariser, extractor
-    embedder = embedder if embedder is not None else await build_embedder(config, l2)
+    embedder = await described(embedder) if embedder is not None else await build_embedder(config, l2)
     extractor = extractor if extractor is not None else build_extractor(config)
     summariser = summariser if summariser is not None else build_summariser(config)
     found = reranker if reranker is not None else await build_reranker(config)
@@ -118,6 +119,13 @@ async def build_parts(
     return Parts(
         embedder, summariser, extractor, None if isinstance(found, ConfigurationError) else found, built, failure
     )
+
+
+async def described(embedder: Embedder) -> Embedder:
+    """``embedder``, which has asked its model for the dimensions if it must, beside the event loop."""
+    if isinstance(embedder, FunctionEmbedder):
+        await aside(lambda: embedder.dimensions)
+    return embedder
 
 
 async def build_embedder(config: MemoryConfig, l2: L2Store | None) -> Embedder:

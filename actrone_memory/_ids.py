@@ -21,9 +21,9 @@ def archived_turn_id(agent_id: str, session_id: str, turn_id: str) -> str:
     return _derived("turn", agent_id, session_id, turn_id)
 
 
-def summary_id(agent_id: str, session_id: str, *turn_ids: str) -> str:
-    """The id of the summary of these turns."""
-    return _derived("summary", agent_id, session_id, *turn_ids)
+def summary_id(agent_id: str, session_id: str, first_turn_id: str) -> str:
+    """The id of the summary that begins with this turn: two that begin together cover the same turns twice."""
+    return _derived("summary", agent_id, session_id, first_turn_id)
 
 
 def moved_id(agent_id: str, foreign_id: str) -> str:

@@ -99,6 +99,9 @@ _CHUNK = re.compile(r"[^\W_]+(?:[-_./:\\@]+[^\W_]+)*(?:\+\+|#(?![A-Za-z_]))?")
 _JOINER = re.compile(r"[-_./:\\@]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
+_JOINT = re.compile(r"(?<=[^\W\d_])[_./:\\@]+(?=[^\W\d_])")
+"""Between letters: where a path or an identifier has its joints, and an amount or a version has none."""
+
 _STEMMED_SCRIPTS = (
     ("a", "z", "english"),
     ("\u0370", "\u03ff", "greek"),
@@ -132,6 +135,14 @@ def query_terms(text: str, *, generic_words: bool) -> dict[str, float]:
             weight *= GENERIC_WEIGHT if generic else telling(word)
         weights[term] = max(weights.get(term, 0.0), weight)
     return weights
+
+
+def in_words(text: str) -> str:
+    """``text`` as one would read it out: identifiers and paths taken apart, without marks of code.
+
+    Sentence models have learnt words; what they make of ``toUserZone`` has little to do with a user's zone.
+    """
+    return _CAMEL.sub(" ", _JOINT.sub(" ", text.replace("`", "")))
 
 
 def holds_unspaced(text: str) -> bool:

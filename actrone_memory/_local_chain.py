@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import NamedTuple, TypeVar
@@ -28,7 +28,7 @@ MODEL_KINDS: tuple[Kind, ...] = (OnnxEmbedder, LocalEmbedder)
 """Best first: onnxruntime starts in a second, torch in five to fifteen, and the vectors are as good."""
 
 REMEDY = (
-    "The next embedder is tried. Start once with network access to download the model, or set ACTRONE_LOCAL_MODEL to a "
+    "Start once with network access to download the model, or set ACTRONE_LOCAL_MODEL to a "
     "folder that holds it, or choose by embedding_provider."
 )
 
@@ -73,8 +73,6 @@ class _Link(NamedTuple):
                     _outcomes[key] = self.make()
                 except ConfigurationError as error:
                     _outcomes[key] = error
-                    if "missing" not in error.details:
-                        logger.warning("%s cannot be used. %s %s", self.name, error.message, REMEDY)
             return _outcomes[key]
 
 
@@ -88,7 +86,7 @@ async def local_embedder(model: str, l2: L2Store) -> Embedder:
             that cannot be had any more.
     """
     links = await aside(lambda: _links(model)) if model_folder(model) else _links(model)
-    reasons = []
+    failed: dict[str, ConfigurationError] = {}
     for link in links:
         if not link.for_new_stores:
             continue
@@ -96,12 +94,16 @@ async def local_embedder(model: str, l2: L2Store) -> Embedder:
             identity = await link.identity()
             stored = await stored_identity(l2, identity)
             if stored.name != identity.name:
-                return await _as_before(stored, identity, links)
-            return _chosen(await link.embedder())
+                chosen = await _as_before(stored, identity, links)
+            else:
+                chosen = _chosen(await link.embedder())
+            _tell_what_failed(failed, chosen.name)
+            return chosen
         except _UnavailableError as unavailable:
-            reasons.append(unavailable.reason.message)
+            failed[link.name] = unavailable.reason
+    reasons = " ".join(reason.message for reason in failed.values())
     raise ConfigurationError(
-        f"local_model={model!r} cannot be used: {' '.join(reasons)}", {"setting": "local_model", "model": model}
+        f"local_model={model!r} cannot be used: {reasons}", {"setting": "local_model", "model": model}
     )
 
 
@@ -175,6 +177,13 @@ async def aside(work: Callable[[], Result]) -> Result:
 def _chosen(embedder: Embedder, why: str = "") -> Embedder:
     _tell(logging.INFO, f"embedding_provider='local' uses {embedder.name}{why}")
     return embedder
+
+
+def _tell_what_failed(failed: Mapping[str, ConfigurationError], chosen: str) -> None:
+    """One warning of all that was installed and could not be had; what is not installed is nobody's mistake."""
+    told = [f"{name}: {reason.message}" for name, reason in failed.items() if "missing" not in reason.details]
+    if told:
+        _tell(logging.WARNING, f"{chosen} is used: others cannot be had. {' '.join(told)} {REMEDY}")
 
 
 def _tell(level: int, message: str) -> None:

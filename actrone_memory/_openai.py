@@ -7,7 +7,7 @@ import importlib.util
 import json
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from actrone_memory import _validation
+from actrone_memory._chat import model_error
 from actrone_memory._loop_clients import LoopClients
 from actrone_memory.errors import ActroneMemoryError, ConfigurationError
 
@@ -33,9 +34,6 @@ LONGEST_PAUSE_SECONDS = 10.0
 
 ANSWER_SECONDS = 120.0
 """A chat model writes a hundred tokens a second and a summary has a few hundred; the rest is for queues and retries."""
-
-LONGEST_READ = 60_000
-"""Characters of a conversation for one question: even at two tokens each they fit into a window of 128,000."""
 
 READ_AT_ONCE = 100_000
 """Bytes of an answer that are read within three milliseconds; longer ones are read beside the event loop."""
@@ -178,40 +176,35 @@ class OpenAIAccess:
         return await asyncio.to_thread(_new_client, self._key, self._url)
 
 
-class ChatModel:
-    """Questions to a chat model about a conversation, each by itself.
+class OpenAIChat:
+    """Questions to a chat model there.
 
     Raises:
         ConfigurationError: see `OpenAIAccess`.
     """
 
-    def __init__(self, part: str, api_key: str, model: str, base_url: str | None) -> None:
-        self._model = model
-        self._access = OpenAIAccess(part, api_key, model, base_url, setting="summarisation_model", error=_model_error)
+    def __init__(self, part: str, api_key: str, model: str, base_url: str | None, **options: Any) -> None:
+        self._model, self._options = model, options
+        self._access = OpenAIAccess(part, api_key, model, base_url, setting="summarisation_model", error=model_error)
 
-    async def answers(self, instructions: str, conversation: str, **options: Any) -> list[str]:
-        """What the model says to each stretch of the conversation that it can read at once; mostly there is one.
+    async def ask(self, instructions: str, text: str) -> str:
+        """What the model says.
 
         Raises:
             ActroneMemoryError: code "model"; it cannot be reached, refuses, or says nothing.
         """
-        return [await self._answer(instructions, piece, options) for piece in _pieces(conversation)]
-
-    async def close(self) -> None:
-        """Close the connections; a later question opens them again."""
-        await self._access.close()
-
-    async def _answer(self, instructions: str, text: str, options: dict[str, Any]) -> str:
-        messages = [{"role": "system", "content": instructions}, {"role": "user", "content": text}]
+        messages: list[Any] = [{"role": "system", "content": instructions}, {"role": "user", "content": text}]
         return await self._access.ask(
             lambda client: client.chat.completions.with_raw_response.create(
-                model=self._model,
-                messages=messages,
-                **options,
+                model=self._model, messages=messages, **self._options
             ),
             _chat_text,
             ANSWER_SECONDS,
         )
+
+    async def close(self) -> None:
+        """Close the connections; a later question opens them again."""
+        await self._access.close()
 
 
 def parsed(content: bytes, key: str) -> list[Any]:
@@ -233,24 +226,10 @@ def parsed(content: bytes, key: str) -> list[Any]:
 def _chat_text(content: bytes) -> str:
     match parsed(content, "choices"):
         case [{"finish_reason": "length"}, *_]:
-            raise _model_error("The chat model was cut off before it had finished.", {"finish_reason": "length"})
+            raise model_error("The chat model was cut off before it had finished.", {"finish_reason": "length"})
         case [{"message": {"content": str(text)}}, *_] if text.strip():
             return text
     raise UnreadableAnswerError("the model said nothing")
-
-
-def _model_error(message: str, details: dict[str, Any]) -> ActroneMemoryError:
-    return ActroneMemoryError(message, code="model", details=details)
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """Stretches of at most `LONGEST_READ` characters, parted between turns where that is possible."""
-    while len(text) > LONGEST_READ:
-        between = text.rfind("\n\n", LONGEST_READ // 2, LONGEST_READ)
-        end = between if between > 0 else LONGEST_READ
-        yield text[:end]
-        text = text[end:]
-    yield text
 
 
 def _checked_key(part: str, api_key: object) -> str:

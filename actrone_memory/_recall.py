@@ -9,10 +9,12 @@ from typing import NamedTuple, get_args
 
 from actrone_memory import _budget
 from actrone_memory._cold_tier import ColdTier
-from actrone_memory._embedding import embed_one, shorten
+from actrone_memory._embedding import embed_query, shorten
 from actrone_memory._hot_tier import HotTier
 from actrone_memory._ids import archived_turn_id
 from actrone_memory._ranking import DEFAULT_THRESHOLD
+from actrone_memory._redaction import redacted
+from actrone_memory._similarity import as_vector
 from actrone_memory.config import MemoryConfig
 from actrone_memory.context import Dropped, RetrievedContext, TierUsage
 from actrone_memory.errors import StoreConnectionError
@@ -72,9 +74,10 @@ class Recall:
         limit: int,
         content_types: list[ContentType] | None,
         tags: list[str] | None,
+        masked: Collection[str],
     ) -> list[MemoryEntry]:
         """The best matches, at most ``limit``; memories only when ``content_types`` is None."""
-        request = _Request(agent_id, query, await embed_one(self._embedder, query), limit)
+        request = _Request(agent_id, query, await embed_query(self._embedder, query), limit, masked)
         types = MEMORY_TYPES if content_types is None else content_types
         page = await self._matches(request, max(limit, self._reranked_most), types, tags)
         return page.entries[:limit]
@@ -87,12 +90,14 @@ class Recall:
         token_budget: int,
         content_types: list[ContentType] | None,
         tags: list[str] | None,
+        masked: Collection[str],
     ) -> RetrievedContext:
         """Recent turns, memories and earlier turns, fetched side by side and cut to the budget."""
         config, count = self._config, self._count
         types = EVERY_TYPE if content_types is None else content_types
         share = _budget.shares(token_budget, config.budget_fraction_episodic, config.budget_fraction_session)
-        request = _Request(agent_id, query, await embed_one(self._embedder, query), config.max_episodic_memories)
+        vector = await embed_query(self._embedder, query)
+        request = _Request(agent_id, query, vector, config.max_episodic_memories, masked)
         memory_types: list[ContentType] = [kind for kind in types if kind != "turn"]
         turn_types: list[ContentType] = ["turn"] if "turn" in types and tags is None else []  # turns carry no tags
         recent, memories, turns = await asyncio.gather(
@@ -162,7 +167,8 @@ class Recall:
             query_text=shorten(request.query) if self._config.hybrid_retrieval else None,
             tags=tags,
         )
-        return page._replace(entries=await self._reranked(request.query, page.entries))
+        entries = await self._reranked(request.query, page.entries)
+        return page._replace(entries=redacted(entries, request.masked, self._count))
 
     @property
     def _reranked_most(self) -> int:
@@ -174,7 +180,8 @@ class Recall:
             return found
         top = found[: self._reranked_most]
         try:
-            scores = [float(score) for score in await self._reranker.rerank(query, [entry.content for entry in top])]
+            answer = await self._reranker.rerank(query, [entry.content for entry in top])
+            scores = as_vector(list(answer), "scores").tolist()
             order = sorted(zip(scores, range(len(top)), strict=True), key=lambda pair: (-pair[0], pair[1]))
         except Exception as error:  # a reranker improves the order, it must not cost the result
             self._report(error, "Reranking")
@@ -183,12 +190,13 @@ class Recall:
 
 
 class _Request(NamedTuple):
-    """One query with its vector, and how many matches it considers at most."""
+    """One query with its vector, how many matches it considers at most, and which sensitivities it may not see."""
 
     agent_id: str
     query: str
     vector: list[float]
     consider: int
+    masked: Collection[str]
 
 
 class _LongTerm(NamedTuple):

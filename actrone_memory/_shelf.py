@@ -387,6 +387,7 @@ class Shelf:
             weights=query.weights,
             limit=query.consider,
             sample=self.census.cosines if self.census and query.has_meaning else None,
+            meaning_weight=_ranking.MEANING_WEIGHT_OF_TURNS if self.talk else _ranking.MEANING_WEIGHT,
         )
 
     def terms_of(self, text: str) -> set[str]:

@@ -7,9 +7,9 @@ only looks like a query's word is among the candidates too.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,11 +17,17 @@ from actrone_memory._lexical import query_terms
 from actrone_memory._ranking import bm25_norm, bm25_term
 from actrone_memory._vocabulary import SHORTEST, SHORTEST_ENDING
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 TYPICAL_LENGTH = 20.0
 """Terms of a memory for the stored saturation: the mean of the whole moves with every write, a stored value cannot."""
 
 SHAPE_WEIGHT = 0.3
 """Of a shape beside the term itself: enough to be a candidate, too little to come before an exact match."""
+
+SHAPES = 2
+"""Shapes of a term at most."""
 
 MOST_DIMENSIONS = 1_000
 """Numbers of a query at most; a page of text has no more terms that tell anything."""
@@ -45,6 +51,18 @@ def stored_terms(terms: Mapping[str, float]) -> SparseTerms:
     names, counts = list(terms), np.fromiter(terms.values(), np.float64, len(terms))
     saturated = bm25_term(counts, bm25_norm(np.full(1, counts.sum()), TYPICAL_LENGTH))
     return _vector(zip(names, saturated.tolist(), strict=True))
+
+
+def stored_values(texts: Sequence[Mapping[str, float]], terms: Sequence[str]) -> NDArray[np.float64]:
+    """What the sparse vector of each text (a row) stores for each term (a column)."""
+    counts = np.array([[text.get(term, 0.0) for term in terms] for text in texts]).reshape(len(texts), len(terms))
+    lengths = np.array([sum(text.values()) for text in texts])
+    return np.asarray(bm25_term(counts, bm25_norm(lengths, TYPICAL_LENGTH)[:, np.newaxis]), np.float64)
+
+
+def is_stored_whole(terms: Mapping[str, float]) -> bool:
+    """Whether no term of a text is left out of its sparse vector."""
+    return len(terms) * (1 + SHAPES) <= MOST_DIMENSIONS
 
 
 def asked_terms(text: str, *, talk: bool) -> SparseTerms:

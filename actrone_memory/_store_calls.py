@@ -131,6 +131,16 @@ def foreign_id(memory_id: str) -> ValidationError:
     return ValidationError("id", f"{memory_id!r} is the id of another agent's memory; use a new id")
 
 
+def unlike_vectors(stored: EmbedderIdentity, used: EmbedderIdentity) -> ConfigurationError:
+    """What is raised instead of comparing vectors of two embedders."""
+    return ConfigurationError(
+        f"The store was filled with the embedder {stored.name!r} ({stored.dimensions} dimensions), this manager uses "
+        f"{used.name!r} ({used.dimensions}): their vectors cannot be compared. Use the first one again, or embed all "
+        "memories with this one: MemoryManager.reindex().",
+        {"stored": stored._asdict(), "configured": used._asdict()},
+    )
+
+
 def by_activity(sessions: Sequence[SessionMetadata]) -> list[SessionMetadata]:
     """The most recently active first."""
     return sorted(sessions, key=lambda m: m.last_active.timestamp() if m.last_active else 0.0, reverse=True)

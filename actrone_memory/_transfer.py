@@ -7,12 +7,11 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
 from typing import NamedTuple
 
 from actrone_memory._cold_tier import ColdTier
-from actrone_memory._embedding import batches, embed_all
+from actrone_memory._embedding import batches, embed_entries
 from actrone_memory._export_lines import FORMAT, entry_of, line_of, packed, session_lines
 from actrone_memory._export_reader import Reader
 from actrone_memory._hot_tier import HotTier
 from actrone_memory._shelf import document_of
-from actrone_memory._statements import stated_text
 from actrone_memory.errors import ConfigurationError, ValidationError
 from actrone_memory.models import MemoryEntry
 from actrone_memory.protocols import Embedder, EmbedderIdentity, SessionCopy
@@ -74,12 +73,9 @@ class Transfer:
 
     async def _write(self, entries: list[MemoryEntry], reader: Reader, epoch: int) -> None:
         if reader.embedder != self._identity:
-            searched = [entry for entry in entries if entry.superseded_by is None]
-            vectors = await embed_all(self._embedder, [stated_text(entry) for entry in searched]) if searched else []
             for entry in entries:
                 entry.embedding = None
-            for entry, vector in zip(searched, vectors, strict=True):
-                entry.embedding = vector
+            await embed_entries(self._embedder, [entry for entry in entries if entry.superseded_by is None])
         if not await self._cold.upsert_many([reader.moved(entry) for entry in entries], epoch=epoch):
             raise ConfigurationError("The agent was erased while it was imported; import it again.", code="erased")
 

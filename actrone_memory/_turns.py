@@ -42,6 +42,19 @@ def flatten(turns: Iterable[Turn]) -> list[Turn]:
     return [record for turn in turns for record in (turn.records or [turn])]
 
 
+def in_steps(records: Iterable[Turn], turns: int) -> list[list[Turn]]:
+    """The records, in order, in lists of at most so many whole turns."""
+    steps: list[list[Turn]] = []
+    begun = 0
+    for record in records:
+        begun += not record.continues
+        if not steps or begun > turns:
+            steps.append([])
+            begun = 1
+        steps[-1].append(record)
+    return steps
+
+
 def _join(records: Sequence[Turn]) -> Turn:
     first = records[0]
     return Turn.model_construct(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TypeVar, get_args
+from typing import NamedTuple, TypeVar, get_args
 
 import numpy as np
 import pydantic
@@ -14,7 +14,8 @@ from pydantic import JsonValue
 from actrone_memory._json import MAX_JSON_BYTES, JsonForm
 from actrone_memory._similarity import as_vector
 from actrone_memory.errors import TokenBudgetError, ValidationError
-from actrone_memory.models import ContentType, MemoryEntry, Sensitivity, ToolResult, Turn
+from actrone_memory.models import ContentType, MaskedSensitivity, MemoryEntry, Sensitivity, ToolResult, Turn
+from actrone_memory.protocols import ExtractedFact
 
 MAX_ID_CHARACTERS = 256
 MAX_TEXT_CHARACTERS = 1_000_000
@@ -27,7 +28,7 @@ _Choice = TypeVar("_Choice", bound=str)
 
 def identifier(value: object, field: str) -> str:
     """An id or label: 1 to 256 characters, not blank, no NUL, no lone surrogate; kept code point by code point."""
-    text = _string(value, field)
+    text = unbounded_text(value, field)
     if not text.strip():
         raise ValidationError(field, "must not be blank")
     if len(text) > MAX_ID_CHARACTERS:
@@ -37,7 +38,7 @@ def identifier(value: object, field: str) -> str:
 
 def text(value: object, field: str) -> str:
     """A text of at most 1,000,000 characters without NUL and lone surrogates; may be empty."""
-    checked = _string(value, field)
+    checked = unbounded_text(value, field)
     if len(checked) > MAX_TEXT_CHARACTERS:
         raise ValidationError(field, f"must have at most {MAX_TEXT_CHARACTERS:,} characters, has {len(checked):,}")
     return checked
@@ -64,7 +65,8 @@ def texts(value: object, field: str) -> list[str]:
     return [text(item, field) for item in _list(value, field)]
 
 
-def _string(value: object, field: str) -> str:
+def unbounded_text(value: object, field: str) -> str:
+    """Like `text`, of any length."""
     if not isinstance(value, str):
         raise ValidationError(field, f"must be a string, not {type(value).__name__}")
     if "\x00" in value:
@@ -154,9 +156,15 @@ def _one_of(value: object, field: str, choices: tuple[_Choice, ...]) -> _Choice:
     raise ValidationError(field, f"must be one of {', '.join(choices)}; is {shown(value)}")
 
 
-def sensitivity(value: object) -> Sensitivity:
+def sensitivity(value: object, field: str = "sensitivity") -> Sensitivity:
     """One of the `Sensitivity` values."""
-    return _one_of(value, "sensitivity", get_args(Sensitivity))
+    return _one_of(value, field, get_args(Sensitivity))
+
+
+def masked(value: object) -> frozenset[MaskedSensitivity]:
+    """Some sensitivities to mask: a list of any kind."""
+    items = value if isinstance(value, set | frozenset) else _list(value, "redact_sensitivity")
+    return frozenset(_one_of(item, "redact_sensitivity", get_args(MaskedSensitivity)) for item in items)
 
 
 def content_types(value: object) -> list[ContentType] | None:
@@ -289,6 +297,88 @@ def record(
     return checked
 
 
+class Injected(NamedTuple):
+    """The checked arguments of ``inject_memory``; errors about them begin with ``prefix``."""
+
+    content: str
+    importance: float
+    session_id: str
+    topic_tags: list[str]
+    source: str
+    sensitivity: Sensitivity
+    supersedes: str | None
+    prefix: str
+
+
+_INJECTABLE = Injected._fields[:-1]
+
+
+def injected(given: Mapping[str, object], prefix: str = "") -> Injected:
+    """The arguments of ``inject_memory``, each checked; what is not given has the default there."""
+    return Injected(
+        content=filled_text(given.get("content"), f"{prefix}content"),
+        importance=importance(given.get("importance", 0.8), f"{prefix}importance"),
+        session_id=identifier(given.get("session_id", "injected"), f"{prefix}session_id"),
+        topic_tags=tags(given.get("topic_tags"), f"{prefix}topic_tags"),
+        source=identifier(given.get("source", "injected"), f"{prefix}source"),
+        sensitivity=sensitivity(given.get("sensitivity", "none"), f"{prefix}sensitivity"),
+        supersedes=None if (named := given.get("supersedes")) is None else identifier(named, f"{prefix}supersedes"),
+        prefix=prefix,
+    )
+
+
+def injections(value: object) -> list[Injected]:
+    """A list of texts, of dicts with the arguments of ``inject_memory``, of facts or of memories."""
+    return [
+        injected(_injectable(item, f"memories[{i}]"), f"memories[{i}].")
+        for i, item in enumerate(_list(value, "memories"))
+    ]
+
+
+def _injectable(item: object, field: str) -> Mapping[str, object]:
+    """What of ``item`` is injected: a memory's id and time, for example, are its own."""
+    match item:
+        case str():
+            return {"content": item}
+        case ExtractedFact():
+            return vars(item)
+        case MemoryEntry():
+            return {**vars(item), "importance": vars(item).get("importance_score")}
+        case Mapping():
+            given = dict(item)
+            unknown = [name for name in given if name not in _INJECTABLE]
+            if unknown:
+                raise ValidationError(field, f"has {shown(unknown[0])}; it may have {', '.join(_INJECTABLE)}")
+            return given
+    raise ValidationError(
+        field, f"must be a text, a dict with a content, an ExtractedFact or a MemoryEntry, not {type(item).__name__}"
+    )
+
+
+def facts(value: object) -> list[ExtractedFact]:
+    """Checked copies of what a fact extractor returned, facts or dicts of their fields; errors quote none of them."""
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+        return [_fact(item, f"facts[{i}]") for i, item in enumerate(value)]
+    raise ValidationError("facts", f"must be a list, not {type(value).__name__}")
+
+
+def _fact(value: object, field: str) -> ExtractedFact:
+    if not isinstance(value, ExtractedFact | Mapping):
+        raise ValidationError(field, f"must be an ExtractedFact, not {type(value).__name__}")
+    try:
+        checked = ExtractedFact.model_validate(vars(value) if isinstance(value, ExtractedFact) else dict(value))
+    except pydantic.ValidationError as error:
+        raise _first_refusal(error, f"{field}.") from None
+    text(checked.content, f"{field}.content")
+    tags(checked.topic_tags, f"{field}.topic_tags")
+    return checked
+
+
+def _first_refusal(error: pydantic.ValidationError, prefix: str) -> ValidationError:
+    first = error.errors(include_input=False, include_url=False)[0]
+    return ValidationError(f"{prefix}{'.'.join(map(str, first['loc']))}", first["msg"])
+
+
 def entries(value: object) -> list[MemoryEntry]:
     """Checked copies of a list of entries; see `entry`."""
     return [entry(item, f"entries[{i}].") for i, item in enumerate(_list(value, "entries"))]
@@ -301,8 +391,7 @@ def entry(value: object, prefix: str = "") -> MemoryEntry:
     try:
         checked = MemoryEntry.model_validate(vars(value), strict=True)
     except pydantic.ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise ValidationError(f"{prefix}{'.'.join(map(str, first['loc']))}", first["msg"]) from None
+        raise _first_refusal(error, prefix) from None
     for name in ("id", "agent_id", "session_id", "source"):
         identifier(getattr(checked, name), f"{prefix}{name}")
     text(checked.content, f"{prefix}content")

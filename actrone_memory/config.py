@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import Field, ModelWrapValidatorHandler, SecretStr, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, SecretStr, StringConstraints, model_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
     InitSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
 
 from actrone_memory.errors import ConfigurationError
+from actrone_memory.models import MaskedSensitivity
 
 logger = logging.getLogger("actrone_memory")
 
@@ -35,6 +37,17 @@ Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+def listed(value: object) -> object:
+    """The items of a list of words that is written with commas, or as JSON; whatever is no text as it is."""
+    if not isinstance(value, str):
+        return value
+    words = value.strip().removeprefix("[").removesuffix("]").split(",")
+    return [word for item in words if (word := item.strip(" '\""))]
+
+
+Masked = Annotated[tuple[MaskedSensitivity, ...], NoDecode, BeforeValidator(listed)]
 
 MAX_DIMENSIONS = 65_536
 """More buckets than any vocabulary needs, few enough for a vector to fit into memory."""
@@ -93,6 +106,8 @@ class MemoryConfig(BaseSettings):
     rerank_model: Name = CROSS_ENCODER
     rerank_top_k: Count = 20
 
+    redact_sensitivity: Masked = ()
+
     extract_facts: bool = False
     archive_turns: bool = True
     auto_summarise: bool = True
@@ -145,7 +160,7 @@ class MemoryConfig(BaseSettings):
         try:
             config = handler(data)
         except pydantic.ValidationError as error:
-            problems = {".".join(map(str, e["loc"])) or "settings": e["msg"] for e in error.errors()}
+            problems = {str(e["loc"][0]) if e["loc"] else "settings": e["msg"] for e in error.errors()}
             text = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
             raise ConfigurationError(f"Invalid settings. {text}.", {"settings": sorted(problems)}) from None
         config.validate_consistency()

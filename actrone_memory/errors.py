@@ -62,14 +62,17 @@ class EmbeddingError(ActroneMemoryError):
 
 
 class MemoryNotFoundError(ActroneMemoryError):
-    """No memory with this id belongs to the agent that asked; another agent's memory counts as not found."""
+    """No memory with this id belongs to the agent that asked; another agent's memory counts as not found.
 
-    def __init__(self, memory_id: str) -> None:
+    ``field`` is where the id stood in a list of memories.
+    """
+
+    def __init__(self, memory_id: str, field: str | None = None) -> None:
         super().__init__(
-            f"No memory {memory_id!r} for this agent. Ids come from inject_memory(), search_memories() "
-            "and list_memories().",
+            f"{f'{field}: ' if field else ''}No memory {memory_id!r} for this agent. Ids come from inject_memory(), "
+            "search_memories() and list_memories().",
             code="memory_not_found",
-            details={"memory_id": memory_id},
+            details={"memory_id": memory_id, **({"field": field} if field else {})},
         )
         self.memory_id = memory_id
 
@@ -85,8 +88,9 @@ class StoreConnectionError(ActroneMemoryError):
         *,
         advice: str = "Check that it runs and can be reached; the cause is in `.cause`.",
     ) -> None:
+        reason = str(cause).rstrip(".")
         super().__init__(
-            f"The store {store} failed: {type(cause).__name__}{f': {cause}' if str(cause) else ''}. {advice}",
+            f"The store {store} failed: {type(cause).__name__}{f': {reason}' if reason else ''}. {advice}",
             code="store_connection",
             details={"store": store, "cause": repr(cause), **(details or {})},
         )

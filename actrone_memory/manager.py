@@ -6,10 +6,10 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -18,28 +18,40 @@ from actrone_memory import _factory, _validation
 from actrone_memory._archive import Archive
 from actrone_memory._background import Work
 from actrone_memory._cold_tier import ColdTier
-from actrone_memory._embedding import embed_one, embedder_of, forget_vectors, with_cache
+from actrone_memory._embedding import batches, embed_entries, with_cache
 from actrone_memory._hot_tier import HotTier
-from actrone_memory._ids import memory_id
 from actrone_memory._loop_thread import LoopThread
-from actrone_memory._memories import MemoryWriter, extracted_facts, fact_entry
+from actrone_memory._memories import MemoryWriter, Stated, extracted_facts, fact_entry, injected_entry
 from actrone_memory._recall import MEMORY_TYPES, Recall
+from actrone_memory._redaction import redacted
 from actrone_memory._reindex import reindexed
-from actrone_memory._statements import stated_text
 from actrone_memory._transfer import Imported, Transfer
-from actrone_memory._turns import turn_text
+from actrone_memory._turns import in_steps, turn_text
 from actrone_memory._turnstile import Turnstile
+from actrone_memory._validation import Injected
 from actrone_memory.config import MemoryConfig
 from actrone_memory.context import RetrievedContext
 from actrone_memory.errors import ConfigurationError, StoreConnectionError
 from actrone_memory.models import ContentType, MemoryEntry, Sensitivity, SessionMetadata, ToolResult, Turn, utc_now
-from actrone_memory.protocols import Embedder, EmbedderIdentity, FactExtractor, L1Store, L2Store, Reranker, Summariser
+from actrone_memory.protocols import (
+    Embedder,
+    EmbedderIdentity,
+    ExtractedFact,
+    FactExtractor,
+    L1Store,
+    L2Store,
+    Reranker,
+    Summariser,
+)
 from actrone_memory.tokens import token_counter
 
 logger = logging.getLogger("actrone_memory")
 
 ARCHIVE_WAIT_SECONDS = 0.25
 """How long a retrieval waits for the agent's other sessions to be archived, so that what was just said is found."""
+
+TURNS_PER_STEP = 500
+"""Turns appended at once, and the most that may wait for the archive before: both together fit a store's backlog."""
 
 
 class MemoryManager:
@@ -168,7 +180,7 @@ class MemoryManager:
         config = _factory.checked_config(config)
         l1, store = _factory.build_stores(config, None, l2)
         built = [] if embedder is not None else [await _factory.build_embedder(config, None)]
-        embedder = built[0] if embedder is None else embedder
+        embedder = built[0] if embedder is None else await _factory.described(embedder)
         _factory.check_parts(l1, store, embedder, None, None, None)
         try:
             return await reindexed(
@@ -215,7 +227,8 @@ class MemoryManager:
         """Append several records in one step, all or none, and return their ids; [] for none.
 
         A record with ``continues=True`` belongs to the turn before it. Joined turns stand for their records. Every
-        turn must carry ``session_id``. A record id that this session has seen is not appended again.
+        turn must carry ``session_id``. A record id that this session has seen is not appended again. More than 500
+        turns take a step for each 500, and wait for the archive before the next.
         """
         self._check_open()
         _validation.identifier(session_id, "session_id")
@@ -225,12 +238,13 @@ class MemoryManager:
         _validation.identifier(agent_id, "agent_id")
         for record in records:
             record.token_count = self._count(turn_text(record))
-        if records:
+        for step in in_steps(records, TURNS_PER_STEP):
+            await self._background.keep_pace(Work(agent_id, session_id), TURNS_PER_STEP)
             try:
-                await self._hot.append(agent_id, session_id, records, hold=self._archive.wanted)
+                await self._hot.append(agent_id, session_id, step, hold=self._archive.wanted)
             finally:
                 # Also after a cancellation or a lost reply: the store may hold the records all the same.
-                self._archive_later(agent_id, session_id)
+                self._archive_later(agent_id, session_id, turns=len(step))
         return [record.id for record in records]
 
     async def get_recent_turns(self, agent_id: str, session_id: str, n: int | None = None) -> list[Turn]:
@@ -303,26 +317,47 @@ class MemoryManager:
             EmbeddingError: the embedder failed; nothing was written.
         """
         self._check_agent(agent_id)
-        content = _validation.filled_text(content, "content")
-        entry = MemoryEntry(
-            id=memory_id(agent_id, content),
-            agent_id=agent_id,
-            session_id=_validation.identifier(session_id, "session_id"),
-            content=content,
-            content_type="injected",
-            importance_score=_validation.importance(importance),
-            topic_tags=_validation.tags(topic_tags),
-            token_count=self._count(content),
-            source=_validation.identifier(source, "source"),
-            sensitivity=_validation.sensitivity(sensitivity),
-        )
-        if supersedes is not None:
-            _validation.identifier(supersedes, "supersedes")
-        await self._turnstile.pass_through()
-        embedder = await embedder_of(self._embedder, agent_id)
-        entry.embedding = await embed_one(embedder, stated_text(entry))
-        await self._writer.write(entry, supersedes)
-        return entry.id
+        given = {
+            "content": content,
+            "importance": importance,
+            "session_id": session_id,
+            "topic_tags": topic_tags,
+            "source": source,
+            "sensitivity": sensitivity,
+            "supersedes": supersedes,
+        }
+        return (await self._inject(agent_id, [_validation.injected(given)]))[0]
+
+    async def inject_memories(
+        self, agent_id: str, memories: Sequence[str | Mapping[str, Any] | ExtractedFact | MemoryEntry]
+    ) -> list[str]:
+        """Store many facts as `inject_memory` would one after the other, in few steps; their ids, in order.
+
+        A memory is a text, or a dict with the arguments of `inject_memory` by their names, or an `ExtractedFact`. A
+        `MemoryEntry` is injected as a memory of its own, of this agent and of now. The whole list is checked and
+        embedded before anything is written. Then it is written in steps: what a store that fails has taken already
+        stays, and the same call again completes it.
+
+        Raises:
+            ValidationError: it names the place in the list, for example ``memories[3].importance``.
+            MemoryNotFoundError: a ``supersedes`` is no memory of this agent; nothing was written.
+            EmbeddingError: the embedder failed; nothing was written.
+        """
+        self._check_agent(agent_id)
+        return await self._inject(agent_id, _validation.injections(memories))
+
+    async def _inject(self, agent_id: str, memories: Sequence[Injected]) -> list[str]:
+        stated = [
+            Stated(injected_entry(agent_id, one, self._count(one.content)), one.supersedes, one.prefix)
+            for one in memories
+        ]
+        await self._writer.require(agent_id, stated)
+        embedder = await self._embedder.for_agent(agent_id)
+        for some in batches(stated):
+            await self._turnstile.pass_through()
+            await embed_entries(embedder, [one.entry for one in some])
+        await self._writer.write(agent_id, stated)
+        return [one.entry.id for one in stated]
 
     async def search_memories(
         self,
@@ -332,19 +367,24 @@ class MemoryManager:
         *,
         content_types: list[ContentType] | None = None,
         tags: list[str] | None = None,
+        redact_sensitivity: list[Sensitivity] | None = None,
     ) -> list[MemoryEntry]:
         """The agent's memories that match ``query``, best first, each with its ``score``.
 
         Archived turns are left out unless ``content_types`` asks for them. With ``tags``, a memory must carry at
         least one of them, letter by letter; an empty list lets nothing through.
+
+        Memories of a sensitivity in ``redact_sensitivity`` (default: the setting of that name; [] masks nothing) come
+        back as ``[redacted: pii]``, without tags, metadata and parts of the score.
         """
         self._check_agent(agent_id)
         query = _validation.filled_text(query, "query")
         limit = _validation.positive_integer(limit, "limit")
         types = _validation.content_types(content_types)
         wanted_tags = None if tags is None else _validation.tags(tags, "tags")
+        masked = self._masked(redact_sensitivity)
         await self._turnstile.pass_through()
-        return await self._recall.search(agent_id, query, limit, types, wanted_tags)
+        return await self._recall.search(agent_id, query, limit, types, wanted_tags, masked)
 
     async def list_memories(
         self,
@@ -352,8 +392,11 @@ class MemoryManager:
         *,
         content_types: list[ContentType] | None = None,
         include_superseded: bool = False,
+        redact_sensitivity: list[Sensitivity] | None = None,
     ) -> list[MemoryEntry]:
         """All memories of the agent, oldest first; archived turns only when ``content_types`` asks for them.
+
+        ``redact_sensitivity`` masks as in `search_memories`; a memory that a masked one replaced does not say why.
 
         Raises:
             ConfigurationError: the L2 store cannot list memories.
@@ -361,9 +404,11 @@ class MemoryManager:
         self._check_agent(agent_id)
         types = _validation.content_types(content_types)
         _validation.flag(include_superseded, "include_superseded")
-        return await self._cold.list_memories(
+        masked = self._masked(redact_sensitivity)
+        entries = await self._cold.list_memories(
             agent_id, MEMORY_TYPES if types is None else types, include_superseded=include_superseded
         )
+        return redacted(entries, masked, self._count)
 
     async def delete_memory(self, agent_id: str, memory_id: str) -> None:
         """Delete one memory for ever. What it had replaced without being told to holds again.
@@ -394,12 +439,13 @@ class MemoryManager:
         await self._hot.mark_erased(agent_id)
         await self._cold.delete_agent(agent_id)
         # Last: what was embedded before and is cached after must have been refused by the erasure of the store.
-        await forget_vectors(self._embedder, agent_id)
+        await self._embedder.forget(agent_id)
 
     async def extract_memories(self, agent_id: str, session_id: str, n: int | None = None) -> list[str]:
         """Extract facts from the last ``n`` turns (default: ``summarise_after_turns``), store them, return their ids.
 
-        A fact already known refreshes that memory. An extractor that fails costs the facts: it is logged, counted in
+        A fact already known refreshes that memory, unless something replaced it since the last of these turns; it
+        lowers neither importance nor sensitivity. An extractor that fails costs the facts: it is logged, counted in
         `background_failures`, and the result is [].
 
         Raises:
@@ -412,7 +458,7 @@ class MemoryManager:
                 "extract_memories() needs a fact extractor: pass one to MemoryManager.create(extractor=...), "
                 "or set extract_facts=True with an OpenAI key."
             )
-        embedder = await embedder_of(self._embedder, agent_id)
+        embedder = await self._embedder.for_agent(agent_id)
         epoch = await self._cold.erasure_epoch(agent_id)
         turns = await self._hot.recent_turns(agent_id, session_id, most)
         try:
@@ -420,8 +466,10 @@ class MemoryManager:
         except Exception as error:  # whatever a model's adapter raises or returns costs facts, never turns
             self._background.report(error, "Extracting facts")
             return []
-        entries = [fact_entry(agent_id, session_id, fact, self._count(fact.content)) for fact in facts]
-        return await self._writer.write_all(entries, epoch, embedder)
+        entries = [
+            fact_entry(agent_id, session_id, fact, self._count(fact.content), turns[-1].timestamp) for fact in facts
+        ]
+        return await self._writer.write_facts(entries, epoch, embedder)
 
     def export_agent(self, agent_id: str) -> AsyncIterator[str]:
         """All of the agent's memory as lines of JSON: turns with their marks, memories with their vectors and history.
@@ -463,6 +511,7 @@ class MemoryManager:
         *,
         content_types: list[ContentType] | None = None,
         tags: list[str] | None = None,
+        redact_sensitivity: list[Sensitivity] | None = None,
     ) -> RetrievedContext:
         """What matters for the next model call, never more than the budget allows as rendered text.
 
@@ -470,7 +519,8 @@ class MemoryManager:
         newest turns and, with what they leave, to archived turns that match. The newest turn and the best memory come
         back cut rather than not at all (from about 200 tokens up). ``content_types`` and ``tags`` restrict what is
         recalled, not the recent turns; archived turns carry no tags. With ``degrade`` the recent turns come back alone
-        while long-term memory cannot be reached, and ``degraded`` says why.
+        while long-term memory cannot be reached, and ``degraded`` says why. ``redact_sensitivity`` masks memories as in
+        `search_memories`, before they are counted: rendered and charged is what comes back.
 
         Raises:
             TokenBudgetError: ``token_budget`` is zero or negative.
@@ -482,12 +532,17 @@ class MemoryManager:
         token_budget = _validation.token_budget(token_budget)
         types = _validation.content_types(content_types)
         wanted_tags = None if tags is None else _validation.tags(tags, "tags")
+        masked = self._masked(redact_sensitivity)
         self._catch_up(agent_id)
         await self._background.settle(agent_id, except_session=session_id, timeout_seconds=ARCHIVE_WAIT_SECONDS)
         await self._turnstile.pass_through()
-        context = await self._recall.context(agent_id, session_id, query, token_budget, types, wanted_tags)
+        context = await self._recall.context(agent_id, session_id, query, token_budget, types, wanted_tags, masked)
         context.retrieval_duration_ms = (time.perf_counter() - started) * 1000
         return context
+
+    def _masked(self, redact_sensitivity: object) -> Collection[str]:
+        """What a read may not show: what it names itself, else what the settings name."""
+        return self._config.redact_sensitivity if redact_sensitivity is None else _validation.masked(redact_sensitivity)
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -534,10 +589,10 @@ class MemoryManager:
         if failures and self._config.strict_background_errors:
             raise failures[0]
 
-    def _archive_later(self, agent_id: str, session_id: str) -> None:
+    def _archive_later(self, agent_id: str, session_id: str, turns: int) -> None:
         if self._archive.wanted:
             self._catch_up(agent_id)
-            self._background.enqueue(Work(agent_id, session_id))
+            self._background.enqueue(Work(agent_id, session_id), turns)
 
     def _catch_up(self, agent_id: str) -> None:
         """On the first call for an agent, look for turns that an earlier process or manager left unarchived."""

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 ContentType = Literal["turn", "summary", "tool_result", "injected", "fact"]
 Sensitivity = Literal["none", "low", "pii", "sensitive"]
+MaskedSensitivity = Literal["low", "pii", "sensitive"]
+"""What redaction can mask; of "none" there is nothing to hide."""
 
 
 def _new_id() -> str:

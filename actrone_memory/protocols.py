@@ -345,6 +345,10 @@ class Embedder(ABC):
     async def embed_batch(self, texts: list[str]) -> list[list[float]]:
         """One vector for each text, in order; [] for no texts."""
 
+    async def embed_query(self, text: str) -> list[float]:
+        """The vector of a query; for models that encode questions otherwise than the texts that answer them."""
+        return await self.embed(text)
+
     @property
     @abstractmethod
     def dimensions(self) -> int:

@@ -64,7 +64,7 @@ class CrossEncoderReranker:
 
 
 def _loaded(model: str | Path) -> _Model:
-    folder = model_folder(model)
+    folder = model_folder(model, CROSS_ENCODER)
     if folder is not None:
         return _from_folder(folder)
     if _is_installed("fastembed"):

@@ -126,6 +126,7 @@ class SyncMemoryManager:
     list_agents = _forward(MemoryManager.list_agents)
     clear_session = _forward(MemoryManager.clear_session)
     inject_memory = _forward(MemoryManager.inject_memory)
+    inject_memories = _forward(MemoryManager.inject_memories)
     search_memories = _forward(MemoryManager.search_memories)
     list_memories = _forward(MemoryManager.list_memories)
     delete_memory = _forward(MemoryManager.delete_memory)

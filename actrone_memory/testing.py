@@ -1219,9 +1219,9 @@ class EmbedderConformance:
     def test_vectors_are_finite_and_of_the_promised_size(self) -> None:
         embedder = self.make_embedder()
         for text in self.TEXTS:
-            vector = asyncio.run(embedder.embed(text))
-            assert len(vector) == embedder.dimensions
-            assert all(isinstance(value, float) and math.isfinite(value) for value in vector)
+            for vector in (asyncio.run(embedder.embed(text)), asyncio.run(embedder.embed_query(text))):
+                assert len(vector) == embedder.dimensions
+                assert all(isinstance(value, float) and math.isfinite(value) for value in vector)
 
     def test_a_batch_gives_each_text_its_own_vector_in_order(self) -> None:
         async def check() -> None:

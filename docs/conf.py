@@ -95,7 +95,7 @@ def _shorten_signature(
     """A model's fields stand in a table; a protocol, a suite and an error are not made with arguments of interest."""
     if isinstance(found, type) and (_is_model(found) or getattr(found, "_is_protocol", False)):
         return "", returns
-    return signature, returns
+    return signature and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", signature), returns
 
 
 def _add_fields(_app: Sphinx, _kind: str, _name: str, found: Any, _options: object, lines: list[str]) -> None:

@@ -26,6 +26,7 @@ else:
     edge = qdrant_edge
 
 Json = dict[str, Any]
+DONE: Json = {"operation_id": 0, "status": "completed"}
 Fault = Callable[["Handler"], bool]
 """Called before a request is answered; True when that was the answer."""
 
@@ -73,6 +74,37 @@ class Collection:
     def count(self, request: Json) -> Json:
         return {"count": self.shard.count(edge.CountRequest(exact=True, filter=_filter(request.get("filter"))))}
 
+    def add_vector(self, name: str, params: Json) -> Json:
+        size, distance = params["dense"]["size"], edge.Distance.Dot
+        self.shard.update(edge.UpdateOperation.create_dense_vector(name, size, distance))
+        self.config["vectors"][name] = {"size": size, "distance": "Dot"}
+        return DONE
+
+    def drop_vector(self, name: str) -> Json:
+        if name not in self.config["vectors"]:
+            raise ValueError(f"Wrong input: Not existing vector name error: {name}")
+        self.shard.update(edge.UpdateOperation.delete_vector_name(name))
+        del self.config["vectors"][name]
+        return DONE
+
+    def update_vectors(self, request: Json) -> Json:
+        points = [
+            edge.PointVectors(point["id"], {name: _vector(vector) for name, vector in point["vector"].items()})
+            for point in request["points"]
+        ]
+        self.shard.update(edge.UpdateOperation.update_vectors(points, _filter(request.get("update_filter"))))
+        return DONE
+
+    def set_payload(self, request: Json) -> Json:
+        operation = edge.UpdateOperation.set_payload_by_filter
+        self.shard.update(operation(_filter(request["filter"]), request["payload"]))
+        return DONE
+
+    def overwrite_payload(self, request: Json) -> Json:
+        operation = edge.UpdateOperation.overwrite_payload_by_filter
+        self.shard.update(operation(_filter(request["filter"]), request["payload"]))
+        return DONE
+
     def upsert(self, request: Json) -> Json:
         points = [
             edge.Point(
@@ -82,12 +114,24 @@ class Collection:
             )
             for point in request["points"]
         ]
-        self.shard.update(edge.UpdateOperation.upsert_points(points))
-        return {"operation_id": 0, "status": "completed"}
+        mode = edge.UpdateMode.InsertOnly if request.get("update_mode") == "insert_only" else edge.UpdateMode.Upsert
+        self.shard.update(edge.UpdateOperation.upsert_points(points, update_mode=mode))
+        return DONE
+
+    def facet(self, request: Json) -> Json:
+        found = self.shard.facet(edge.FacetRequest(request["key"], request["limit"], request["exact"]))
+        return {"hits": [{"value": hit.value, "count": hit.count} for hit in found]}
+
+    def index(self, field: str, schema: Any) -> Json:
+        kinds = {"keyword": edge.PayloadSchemaType.Keyword, "integer": edge.PayloadSchemaType.Integer}
+        kind = kinds[schema] if isinstance(schema, str) else edge.KeywordIndexParams(is_tenant=schema["is_tenant"])
+        self.shard.update(edge.UpdateOperation.create_field_index(field, kind))
+        self.indexes[field] = {"data_type": schema if isinstance(schema, str) else schema["type"], "points": 0}
+        return DONE
 
     def delete(self, request: Json) -> Json:
         self.shard.update(edge.UpdateOperation.delete_points_by_filter(_filter(request["filter"])))
-        return {"operation_id": 0, "status": "completed"}
+        return DONE
 
     def info(self) -> Json:
         return {
@@ -192,7 +236,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def perform(self, *, reply: bool = True) -> None:
         """Do what was asked, and say so unless the reply is to be lost."""
-        status, result = self._result()
+        try:
+            status, result = self._result()
+        except Exception as error:  # the engine's
+            status, result = 400, {"status": {"error": str(error)}}
         if reply:
             self.send(status, {"result": result, "status": "ok", "time": 0.0} if status == 200 else result)
 
@@ -210,17 +257,26 @@ class Handler(BaseHTTPRequestHandler):
             collection = server.collections.get(name)
             if collection is None:
                 return 404, {"status": {"error": f"Not found: Collection `{name}` doesn't exist!"}}
-            if not rest:
-                return 200, collection.info()
-            if rest == "index":
-                collection.indexes[self.body["field_name"]] = {"data_type": "keyword", "points": 0}
-                return 200, {"operation_id": 0, "status": "completed"}
-            if rest == "points/query/batch":
-                return 200, [collection.query(request) for request in self.body["searches"]]
-            if rest == "points":
-                return 200, (collection.upsert if self.command == "PUT" else collection.retrieve)(self.body)
-            calls = {"scroll": collection.scroll, "count": collection.count, "delete": collection.delete}
-            return 200, calls[rest.removeprefix("points/")](self.body)
+            return 200, self._routes(collection, rest)[self.command, rest]()
+
+    def _routes(self, collection: Collection, rest: str) -> dict[tuple[str, str], Callable[[], Any]]:
+        body, vector = self.body, rest.removeprefix("vectors/")
+        return {
+            ("GET", ""): collection.info,
+            ("PUT", "index"): lambda: collection.index(body["field_name"], body["field_schema"]),
+            ("PUT", f"vectors/{vector}"): lambda: collection.add_vector(vector, body),
+            ("DELETE", f"vectors/{vector}"): lambda: collection.drop_vector(vector),
+            ("POST", "facet"): lambda: collection.facet(body),
+            ("POST", "points"): lambda: collection.retrieve(body),
+            ("PUT", "points"): lambda: collection.upsert(body),
+            ("PUT", "points/vectors"): lambda: collection.update_vectors(body),
+            ("POST", "points/payload"): lambda: collection.set_payload(body),
+            ("PUT", "points/payload"): lambda: collection.overwrite_payload(body),
+            ("POST", "points/scroll"): lambda: collection.scroll(body),
+            ("POST", "points/count"): lambda: collection.count(body),
+            ("POST", "points/delete"): lambda: collection.delete(body),
+            ("POST", "points/query/batch"): lambda: [collection.query(request) for request in body["searches"]],
+        }
 
     def send(self, status: int, value: Any, *, cut_after: int | None = None) -> None:
         body = json.dumps(value).encode()
@@ -257,6 +313,8 @@ def _filter(filter_: Mapping[str, Any] | None) -> Any:
 
 
 def _condition(condition: Mapping[str, Any]) -> Any:
+    if "has_vector" in condition:
+        return edge.HasVectorCondition(condition["has_vector"])
     if "has_id" in condition:
         return edge.HasIdCondition(set(condition["has_id"]))
     if "key" not in condition:

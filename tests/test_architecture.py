@@ -21,6 +21,7 @@ SEAMS = {"protocols", "config", "tokens"}
 PURE = {
     "_budget",
     "_cues",
+    "_digest",
     "_ids",
     "_json",
     "_lexical",
@@ -45,7 +46,7 @@ TEXT = {"context", "extraction", "reranking", "summarising"}
 INDEX = {"_index", "_page_search"}
 MODEL = {"_model_embedder", "_onnx_folder"}
 LOOPS = {"_loop_clients"}
-REMOTE = {"_openai"}
+REMOTE = {"_chat", "_foreign", "_openai"}
 PARTS = {"embedders", "stores"}
 MACHINERY = {
     "_archive",
@@ -61,6 +62,7 @@ MACHINERY = {
     "_local_chain",
     "_memories",
     "_recall",
+    "_redaction",
     "_reindex",
     "_stand_ins",
     "_transfer",
@@ -96,9 +98,8 @@ OPTIONAL_PACKAGES = {
     "pytest": {"actrone_memory.testing"},
     "portalocker": {"actrone_memory.stores.qdrant.link"},
     "qdrant_client": {
-        "actrone_memory.stores.qdrant.link",
-        "actrone_memory.stores.qdrant.points",
-        "actrone_memory.stores.qdrant.store",
+        f"actrone_memory.stores.qdrant.{module}"
+        for module in ("census", "collection", "link", "questions", "reading", "search", "store", "vectors", "writing")
     },
     "redis": {"actrone_memory.stores.redis.clients", "actrone_memory.stores.redis.store"},
     "markdown_it": {"actrone_memory.cli.rules"},

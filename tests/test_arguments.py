@@ -27,6 +27,7 @@ from actrone_memory import (
     Embedder,
     EmbedderIdentity,
     EmbeddingError,
+    ExtractedFact,
     HashingEmbedder,
     InMemoryStore,
     MemoryConfig,
@@ -228,6 +229,30 @@ TURNS: Rubbish = {
     "a list of texts": ["a"],
     **{f"a turn: {label}": [turn(), value] for label, value in RECORDS.items()},
 }
+INJECTED: Mapping[str, Rubbish] = {
+    "content": FILLED_TEXTS,
+    "importance": NUMBERS,
+    "session_id": IDS,
+    "topic_tags": without(TAGS, "None"),
+    "source": IDS,
+    "sensitivity": LABELS,
+    "supersedes": without(IDS, "None"),
+}
+MEMORIES: Rubbish = {
+    **LISTS,
+    **{f"a memory that is {label}": ["Use tabs.", value] for label, value in OBJECTS.items()},
+    **{f"a text that is {label}": ["Use tabs.", value] for label, value in FILLED_TEXTS.items()},
+    "a memory without a content": ["Use tabs.", {"importance": 0.5}],
+    "a memory with what none has": ["Use tabs.", {"content": "x", "tags": ["a"]}],
+    **{
+        f"a memory with {name}: {label}": ["Use tabs.", {"content": "Use spaces.", name: value}]
+        for name, rubbish in INJECTED.items()
+        for label, value in rubbish.items()
+    },
+    "a fact without its fields": ["Use tabs.", ExtractedFact.model_construct(importance=3)],
+    "an entry without its fields": ["Use tabs.", MemoryEntry.model_construct(agent_id="b")],
+    "a fact of no importance that could be": [ExtractedFact(content="x").model_copy(update={"importance": 3})],
+}
 
 # --- the manager ------------------------------------------------------------------------------------------------------
 
@@ -240,6 +265,8 @@ class Argument(NamedTuple):
 
 
 AGENT, SESSION = Argument("a", IDS), Argument("s", IDS)
+LEVELS: Rubbish = {**LISTS, **{f"a level that is {label}": ["pii", value] for label, value in LABELS.items()}}
+UNMASKED = Argument(None, {**without(LEVELS, "None"), "nothing to hide": ["none"]})
 NO_TYPES, NO_TAGS = Argument(None, without(TYPES, "None")), Argument(None, without(TAGS, "None"))
 N = Argument(3, without(COUNTS, "None"))
 NOTHING = ['{"kind":"agent","format":1,"agent_id":"a"}', '{"kind":"end","lines":2}']
@@ -273,17 +300,20 @@ CALLS: Mapping[str, Mapping[str, Argument]] = {
         "sensitivity": Argument("none", LABELS),
         "supersedes": Argument(None, without(IDS, "None")),
     },
+    "inject_memories": {"agent_id": AGENT, "memories": Argument(["Deploy on Fridays."], MEMORIES)},
     "search_memories": {
         "agent_id": AGENT,
         "query": Argument("tests", FILLED_TEXTS),
         "limit": Argument(5, COUNTS),
         "content_types": NO_TYPES,
         "tags": NO_TAGS,
+        "redact_sensitivity": UNMASKED,
     },
     "list_memories": {
         "agent_id": AGENT,
         "content_types": NO_TYPES,
         "include_superseded": Argument(False, FLAGS),
+        "redact_sensitivity": UNMASKED,
     },
     "delete_memory": {"agent_id": AGENT, "memory_id": Argument("no-such-id", IDS)},
     "erase_agent_memories": {
@@ -300,6 +330,7 @@ CALLS: Mapping[str, Mapping[str, Argument]] = {
         "token_budget": Argument(800, COUNTS),
         "content_types": NO_TYPES,
         "tags": NO_TAGS,
+        "redact_sensitivity": UNMASKED,
     },
     "drain": {},
 }
@@ -776,7 +807,7 @@ def test_a_similarity_of_tiny_and_of_enormous_vectors_is_that_of_their_direction
         "[" * 100_000,
         '{"a":' * 100_000,
         f"[{'9' * 5_000}]",
-        '{"facts": {"content": "no list"}}',
+        '{"facts": {"text": "no content"}}',
         '[{"content": 7}, {"content": ["a"]}, {"content": null}, null, 7, "text", [], {}]',
         '[{"content": "\\u0000"}, {"content": "\\ud800"}]',
     ],
@@ -861,6 +892,9 @@ def test_a_setting_refuses_rubbish_by_its_name(setting: str) -> None:
         ({"qdrant_collection": " "}, "qdrant_collection"),
         ({"qdrant_collection": SURROGATE}, "qdrant_collection"),
         ({"redis_url": ""}, "redis_url"),
+        ({"redact_sensitivity": "secret"}, "redact_sensitivity"),
+        ({"redact_sensitivity": ["pii", "none"]}, "redact_sensitivity"),
+        ({"redact_sensitivity": "[" * 100_000}, "redact_sensitivity"),
         ({"max_sesion_turns": 3}, "max_session_turns"),
         ({"archive_turn": True}, "archive_turns"),
         ({"": 1}, "''"),

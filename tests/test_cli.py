@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("typer", reason="the extra cli is not installed")
 
-from actrone_memory import SQLiteStore, SyncMemoryManager, ToolResult, __version__
+from actrone_memory import MemoryConfig, SQLiteStore, SyncMemoryManager, ToolResult, __version__
 from actrone_memory.cli import main
 
 RULES = "# Web\n\n## Testing\n- Unit tests run with Vitest.\n- Mocks are rare.\n\n## Style\n- Dates use date-fns.\n"
@@ -543,6 +543,17 @@ def test_a_doctor_names_what_is_wrong_and_what_to_do(
     assert advice in found[subject][1]
 
 
+def test_a_doctor_tries_the_reranker_that_the_settings_ask_for(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "reranker" not in findings(cli("doctor", "--json"))
+    monkeypatch.setenv("ACTRONE_RERANK_ENABLED", "true")
+    monkeypatch.setenv("ACTRONE_RERANK_MODEL", "/nowhere")
+    done = cli("doctor", "--json")
+    ok, text = findings(done)["reranker"]
+    assert (done.code, ok) == (1, False)
+    assert "rerank_model='/nowhere'" in text
+    assert [name for name, (ok, _) in findings(done).items() if not ok] == ["reranker"]
+
+
 def test_a_foreign_file_is_refused_and_left_alone(cli: Cli, path: Path, rules: Path) -> None:
     path.parent.mkdir()
     written(path, "not a database, " * 100)
@@ -604,3 +615,21 @@ def test_control_characters_never_reach_the_terminal(cli: Cli, path: Path) -> No
         assert printed
         assert not {character for character in printed if ord(character) < 32} - {"\n"}, command
         assert not set(printed) & {"\x7f", "\x9b", "\u202e"}, command
+
+
+def test_learning_where_reads_are_masked_stores_no_mask(
+    cli: Cli, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (written(tmp_path / name, "- Call Ms Zyx on 555-0199.\n") for name in ("A.md", "B.md"))
+    cli("learn", "s", first)
+    with SyncMemoryManager.create(MemoryConfig(backend="sqlite", sqlite_path=path)) as memory:
+        (entry,) = memory.list_memories("s")
+        memory.inject_memory("s", entry.content, topic_tags=entry.topic_tags, source=entry.source, sensitivity="pii")
+    monkeypatch.setenv("ACTRONE_REDACT_SENSITIVITY", "pii")
+    assert cli("learn", "s", second).code == 0
+    assert [entry["content"] for entry in listed(cli)] == ["[redacted: pii]"]
+    recalled = cli("recall", "s", "call Ms Zyx", "--why").out
+    assert "555" not in recalled
+    assert "()" not in recalled
+    monkeypatch.delenv("ACTRONE_REDACT_SENSITIVITY")
+    assert [entry["content"] for entry in listed(cli)] == ["Call Ms Zyx on 555-0199."]

@@ -120,7 +120,10 @@ def test_erase_asks_on_a_terminal(settings: dict[str, str], rules: Path, answer:
 
 
 @terminal
-def test_an_interrupt_ends_without_a_trace_and_keeps_what_was_learnt(settings: dict[str, str], rules: Path) -> None:
+def test_an_interrupt_ends_without_a_trace_and_keeps_what_was_learnt(settings: dict[str, str], tmp_path: Path) -> None:
+    rules = tmp_path / "LONG.md"
+    rules.write_text("".join(f"- Module {number} is owned by a team.\n" for number in range(3_000)), "utf-8")
+
     def interrupt(pid: int, master: int, printed: bytes) -> bool:
         if b"Learning" not in printed:
             return False
@@ -132,9 +135,9 @@ def test_an_interrupt_ends_without_a_trace_and_keeps_what_was_learnt(settings: d
     assert time.monotonic() - began < 30
     assert code != 0
     assert "Traceback" not in printed
-    assert "301 rules learnt" not in printed
+    assert "3000 rules learnt" not in printed
     assert run(["learn", "s", rules], settings).returncode == 0
-    assert len(json.loads(run(["list", "s", "--json"], settings).stdout)) == 301
+    assert len(json.loads(run(["list", "s", "--json"], settings).stdout)) == 3_000
 
 
 def test_a_hostile_folder_decides_nothing(settings: dict[str, str], tmp_path: Path, rules: Path) -> None:

@@ -11,7 +11,14 @@ import weakref
 
 import pytest
 
-from actrone_memory import ConfigurationError, MemoryConfig, MemoryManager, SyncMemoryManager, ValidationError
+from actrone_memory import (
+    ConfigurationError,
+    HashingEmbedder,
+    MemoryConfig,
+    MemoryManager,
+    SyncMemoryManager,
+    ValidationError,
+)
 
 
 def test_one_manager_serves_two_event_loops_one_after_the_other() -> None:
@@ -135,16 +142,13 @@ def test_a_wrapped_manager_is_the_same_memory() -> None:
 
 
 def test_a_call_on_the_loop_thread_itself_is_refused_instead_of_hanging() -> None:
-    memory = SyncMemoryManager.create()
-
-    class Embedder(type(memory.manager._embedder)):  # type: ignore[misc]
-        async def embed(self, text: str) -> list[float]:
+    class Asking(HashingEmbedder):
+        async def embed_batch(self, texts: list[str]) -> list[list[float]]:
             memory.list_memories("a")
-            return [0.0] * self.dimensions
+            return await super().embed_batch(texts)
 
-    nested = SyncMemoryManager.create(embedder=Embedder())
+    memory, nested = (SyncMemoryManager.create(embedder=Asking()) for _ in range(2))
     nested.inject_memory("a", "another manager's loop is fine")
-    memory.manager._embedder = Embedder()
     with pytest.raises(ConfigurationError, match="own loop thread"):
         memory.inject_memory("a", "its own loop is not")
     nested.close()

@@ -1749,6 +1749,11 @@ class ReturnsTooShortVectors(Embedding):
         return vector[:-1]
 
 
+class EncodesQueriesShorter(Embedding):
+    async def embed_query(self, text: str) -> list[float]:
+        return (await super().embed_query(text))[:-1]
+
+
 class ReturnsAnEmptyVectorForNoText(Embedding):
     def changed(self, vector: list[float], text: str) -> list[float]:
         return vector if text else []
@@ -1895,6 +1900,7 @@ BROKEN_EMBEDDERS: list[type] = [
     DropsEmptyTextsFromTheBatch,
     EmbedsTheBatchAsOneText,
     EmbedsBatchesOtherwise,
+    EncodesQueriesShorter,
     RefusesAnEmptyBatch,
     CountsItsDimensionsWrong,
     HasNoName,

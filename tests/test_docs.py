@@ -18,6 +18,7 @@ from actrone_memory import MemoryConfig, SyncMemoryManager
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+PACKAGE = Path(actrone_memory.__file__).parent
 DOCUMENTS = [ROOT / "README.md", *sorted(DOCS.glob("**/*.md")), ROOT / "CONTRIBUTING.md"]
 UPSTREAM = [
     # LlamaIndex's workflows look through all attributes of an agent, which pydantic remarks on.
@@ -189,8 +190,22 @@ def names_of(package: str) -> set[str]:
 def test_a_link_between_documents_leads_somewhere() -> None:
     for document in DOCUMENTS:
         text = document.read_text("utf-8")
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
-            assert (document.parent / target).exists(), f"{document.name}: {target}"
+        for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+            page = document.parent / target if target else document
+            assert page.exists(), f"{document.name}: {target}"
+            assert not heading or heading in anchors_of(page), f"{document.name}: {target}#{heading}"
+
+
+def anchors_of(page: Path) -> set[str]:
+    """How the headings of a page are addressed."""
+    headings = re.findall(r"^#+ (.*)", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_module_has_its_line_in_the_list_of_rooms() -> None:
+    rooms = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("## The rooms of the house")[1].split("```")[1]
+    listed = set(re.findall(r"\w+\.py", rooms))
+    assert {module.name for module in PACKAGE.glob("*.py")} - {"__init__.py"} <= listed
 
 
 # --- moving from the package of the same name -------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -31,16 +32,36 @@ def one(**fields: Any) -> ExtractedFact:
         json.dumps([FACT]),
         json.dumps({"facts": [FACT]}),
         json.dumps({"facts": [FACT], "note": "done"}, indent=2),
+        json.dumps(FACT),
+        json.dumps({"facts": FACT}),
+        f"```json\n{json.dumps(FACT)}\n```",
+        f'```json\n{{"test": "vitest"}}\n```\nsays:\n```json\n{json.dumps([FACT])}\n```',
+        f'The fact is {{"facts": {json.dumps(FACT)}}}.',
         f"  \n{json.dumps([FACT])}\n ",
         f"```json\n{json.dumps([FACT])}\n```",
         f"```JSON\n{json.dumps({'facts': [FACT]})}```",
         f"```\n{json.dumps([FACT], indent=4)}\n```",
         f"Here are the facts:\n```json\n{json.dumps([FACT])}\n```\nAnything else?",
         f"```python\nprint()\n```\nand\n```json\n{json.dumps([FACT])}\n```",
+        f"Here are the facts: {json.dumps({'facts': [FACT]})} Shall I go on [y/n]?",
+        f"Among {{these}} and [those] there is {json.dumps(FACT)}.",
+        f'<think>Perhaps {{"content": "not this"}}?</think>\n{json.dumps([FACT])}',
+        f'{{"facts": [{json.dumps(FACT)}, {{"content": "cut o',
+        f'[{json.dumps(FACT)}, {{"content": "cut off too", "topic_tags": ["a"',
     ],
 )
 def test_a_list_is_read_bare_or_in_an_envelope_fenced_or_not(raw: str) -> None:
     assert parse_facts(raw) == PARSED
+
+
+@pytest.mark.parametrize("raw", ['[{"content": "a\nb\tc"}]', 'Here: {"content": "a\nb\tc"}!'])
+def test_lines_may_end_inside_a_text(raw: str) -> None:
+    assert [fact.content for fact in parse_facts(raw)] == ["a\nb\tc"]
+
+
+def test_a_fact_about_thoughts_is_no_thought() -> None:
+    raw = '[{"content": "The model ends its thoughts with </think>."}]'
+    assert [fact.content for fact in parse_facts(raw)] == ["The model ends its thoughts with </think>."]
 
 
 def test_a_fact_about_fences_is_read_out_of_a_fence() -> None:
@@ -59,14 +80,17 @@ def test_a_fact_about_fences_is_read_out_of_a_fence() -> None:
         "3",
         '"text"',
         '{"facts": null}',
-        '{"facts": {"content": "x"}}',
-        '{"content": "x"}',
+        '{"facts": {"text": "x"}}',
+        '{"text": "x"}',
+        '```json\n[]\n```\nand not\n```json\n[{"content": "an example"}]\n```',
         "[{",
         "```json\n[{]\n```",
         "[" * 200_000,
         "[" * 50_000 + "]" * 50_000,
         '{"facts":' * 100_000,
         '{"a":' * 20_000 + "1" + "}" * 20_000,
+        "Nothing [to see] in {here}.",
+        '<think>[{"content": "a thought"}]</think>',
         "\x00",
         "\ud800",
     ],
@@ -170,3 +194,23 @@ def test_no_more_facts_are_kept_than_the_most() -> None:
 
 def test_entries_that_are_skipped_do_not_count_towards_the_most() -> None:
     assert len(parse_facts(json.dumps([None] * 200 + [FACT] * 10))) == 10
+
+
+def test_objects_one_after_the_other_are_read() -> None:
+    raw = "\n".join(json.dumps({"content": str(i)}) for i in range(3))
+    assert [fact.content for fact in parse_facts(raw)] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    "unit", ["[", "[{", "{}", '{"facts":', "```", "[1]", '"', "<think>", '{"content":"a"' + " " * 999], ids=repr
+)
+def test_ten_megabytes_of_rubbish_take_moments(unit: str) -> None:
+    began = time.perf_counter()
+    parse_facts(unit * (10_000_000 // len(unit)))
+    assert time.perf_counter() - began < 5
+
+
+def test_a_list_of_ten_megabytes_gives_its_first_facts() -> None:
+    raw = json.dumps([{"content": f"{i}{'x' * 1_000}"} for i in range(10_000)])
+    assert [fact.content[:2] for fact in parse_facts(raw)][:3] == ["0x", "1x", "2x"]
+    assert len(parse_facts(raw)) == MAX_FACTS

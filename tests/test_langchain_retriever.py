@@ -109,6 +109,8 @@ async def test_an_argument_that_is_not_acceptable_is_refused(memory: MemoryManag
         with pytest.raises(ValidationError) as refused:
             ActroneRetriever(**{"memory": memory, "agent_id": "a", field: value})
         assert refused.value.field == field
+    with pytest.raises(ValueError, match="tokenbudget"):
+        ActroneRetriever(memory=memory, agent_id="a", tokenbudget=9)
     with pytest.raises(TokenBudgetError):
         ActroneRetriever(memory=memory, agent_id="a", token_budget=0)
     with pytest.raises(ValidationError, match="k:"):

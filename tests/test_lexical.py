@@ -17,6 +17,7 @@ from actrone_memory._lexical import (
     document_terms,
     fold,
     holds_unspaced,
+    in_words,
     is_unspaced,
     query_terms,
     stem,
@@ -288,3 +289,20 @@ def test_a_word_that_the_table_does_not_know_counts_fully() -> None:
 def test_scripts_without_spaces_are_told_apart(text: str, mostly: bool, any_of_it: bool) -> None:
     assert is_unspaced(text) is mostly
     assert holds_unspaced(text) is any_of_it
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("convert with `toUserZone` first", "convert with to User Zone first"),
+        ("see src/routes/user_api.ts", "see src routes user api ts"),
+        ("HTTPServer in internal/httpx", "HTTP Server in internal httpx"),
+        ("version 1.4.2, 3/4 of it, 10:30", "version 1.4.2, 3/4 of it, 10:30"),
+        ("date-fns and C++ stay", "date-fns and C++ stay"),
+        ("Geldbeträge sind `BigDecimal`.", "Geldbeträge sind Big Decimal."),
+        ("数据库 迁移", "数据库 迁移"),
+        ("", ""),
+    ],
+)
+def test_identifiers_are_read_as_their_words_and_numbers_stay(text: str, words: str) -> None:
+    assert in_words(text) == words

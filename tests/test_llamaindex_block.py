@@ -102,6 +102,8 @@ async def test_it_gets_shorter_by_whole_items_and_stays_fenced(memory: MemoryMan
 
 
 async def test_the_session_must_be_known_and_arguments_are_checked(memory: MemoryManager) -> None:
+    with pytest.raises(ValueError, match="tokenbudget"):
+        ActroneMemoryBlock(memory=memory, agent_id="a", tokenbudget=9)
     with pytest.raises(ConfigurationError, match="session_id"):
         await ActroneMemoryBlock(memory=memory, agent_id="a").aput([user("hi")])
     for bad in ({"agent_id": " "}, {"agent_id": "a", "session_id": ""}, {"agent_id": "a", "token_budget": "9"}):

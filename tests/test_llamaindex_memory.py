@@ -65,7 +65,7 @@ def run_fresh(code: str) -> str:
 
 def test_importing_warns_of_nothing_and_without_the_framework_names_the_extra() -> None:
     assert run_fresh("import actrone_llamaindex; print(*actrone_llamaindex.__all__)") == (
-        "ActroneMemory ActroneMemoryBlock\n"
+        "ActroneMemory ActroneMemoryBlock LlamaIndexEmbedder LlamaIndexFactExtractor LlamaIndexSummariser\n"
     )
     without = "import sys; sys.modules['llama_index'] = None; import actrone_llamaindex"
     assert "ImportError: actrone_llamaindex needs llama-index-core: pip install 'actrone-memory[llamaindex]'" in (
@@ -704,7 +704,7 @@ async def test_fifty_calls_at_once_lose_and_mix_nothing(memory: MemoryManager) -
 
 async def test_objects_of_requests_share_one_thread_and_leave_none() -> None:
     before = threading.active_count()
-    manager = await MemoryManager.create(MemoryConfig(archive_turns=False))
+    manager = await MemoryManager.create(MemoryConfig(archive_turns=False, auto_summarise=False))
     kept = of(manager)
     for number in range(50):
         of(manager, f"s{number}").put(user("hello"))

@@ -61,7 +61,7 @@ async def embedder_on(store: InMemoryStore, config: MemoryConfig | None = None) 
     manager = await MemoryManager.create(config, l1=store, l2=store)
     await manager.inject_memory("a", "Tests run with vitest.")
     assert len(await manager.search_memories("a", "how do tests run")) == 1
-    return manager._embedder
+    return manager._embedder.embedder
 
 
 @pytest.mark.usefixtures("bare")
@@ -190,7 +190,7 @@ def test_a_folder_is_named_by_its_last_part_and_what_is_in_it(tmp_path: Path) ->
         return OnnxEmbedder.space(made).name
 
     here = folder("here")
-    assert here.startswith("onnx-v1:minilm@")
+    assert here.startswith("onnx-v2:minilm@")
     assert str(tmp_path) not in here
     assert folder("there") == here
     assert len({here, folder("quantised", b"fewer bits"), folder("retrained", tokenizer='{"a": 1}')}) == 3
@@ -302,6 +302,22 @@ async def test_an_installed_extra_whose_model_cannot_be_had_is_one_warning_and_t
     (warning,) = (record for record in caplog.records if record.name == "actrone_memory")
     assert OnnxEmbedder.space(MINILM).name in warning.message
     assert "ACTRONE_LOCAL_MODEL" in warning.message
+
+
+@hub_needed
+@pytest.mark.skipif(find_spec("sentence_transformers") is None, reason="sentence-transformers is not installed")
+async def test_two_extras_that_cannot_have_their_model_are_told_in_one_warning(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for variable in ("FASTEMBED_CACHE_PATH", "SENTENCE_TRANSFORMERS_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    for _ in range(3):
+        assert (await embedder_on(InMemoryStore())).name == STATIC.name
+    (warning,) = (
+        record for record in caplog.records if record.levelname == "WARNING" and record.name == "actrone_memory"
+    )
+    for part in (OnnxEmbedder.space(MINILM).name, LocalEmbedder.space(MINILM).name, f"{STATIC.name} is used"):
+        assert part in warning.message
 
 
 def _entry(dimensions: int) -> MemoryEntry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -227,6 +228,22 @@ async def test_a_reranker_orders_the_best_and_its_failure_costs_nothing() -> Non
     reranker.fail = True
     assert len(await contents(memory, "tests run")) == 3
     assert memory.background_failures == 1
+    await memory.close()
+
+
+@pytest.mark.parametrize("answer", [None, [1.0], [0.0, float("nan"), 1.0], "123", [True, False, True]], ids=repr)
+async def test_what_orders_nothing_leaves_the_order_and_is_counted(answer: Any) -> None:
+    class Rubbish:
+        async def rerank(self, query: str, texts: list[str]) -> list[float]:
+            return answer  # type: ignore[no-any-return]
+
+    store = InMemoryStore()
+    memory = await MemoryManager.create(l1=store, l2=store, reranker=Rubbish())
+    plain = await MemoryManager.create(l1=store, l2=store)
+    await memory.inject_memories("a", ["Tests run with Vitest, in watch mode.", "Tests run nightly.", "Tests run."])
+    assert await contents(memory, "tests run") == await contents(plain, "tests run")
+    assert memory.background_failures == 1
+    await plain.close()
     await memory.close()
 
 

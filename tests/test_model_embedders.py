@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 from actrone_memory import (
     ConfigurationError,
     Embedder,
+    FunctionEmbedder,
     InMemoryStore,
     LocalEmbedder,
     MemoryConfig,
@@ -127,7 +129,7 @@ class TestMiniLM:
 
     def test_its_name_tells_the_model_and_no_path(self, embedder: Embedder) -> None:
         assert "/" not in embedder.name
-        assert embedder.name.split(":")[0] in {"onnx-v1", "sentence-transformers-v1"}
+        assert embedder.name.split(":")[0] in {"onnx-v2", "sentence-transformers-v2"}
 
     async def test_the_event_loop_goes_on_while_texts_are_embedded(self, embedder: Embedder) -> None:
         started = time.perf_counter()
@@ -249,6 +251,46 @@ async def test_a_model_that_wants_more_than_text_is_refused(tmp_path: Path) -> N
         OnnxEmbedder(tmp_path)
 
 
+# --- behind other libraries -------------------------------------------------------------------------------------------
+
+
+class TestMiniLMAsAFunction(EmbedderConformance):
+    def make_embedder(self) -> Embedder:
+        return FunctionEmbedder(sentence_transformer().encode, name="minilm")
+
+
+class TestMiniLMBehindLangChain(EmbedderConformance):
+    def make_embedder(self) -> Embedder:
+        from langchain_core.embeddings import Embeddings
+
+        from actrone_langchain import LangChainEmbedder
+
+        class Held(Embeddings):
+            def embed_documents(self, texts: list[str]) -> list[list[float]]:
+                return sentence_transformer().encode(texts).tolist()
+
+            def embed_query(self, text: str) -> list[float]:
+                return self.embed_documents([text])[0]
+
+        return LangChainEmbedder(Held())
+
+
+async def test_a_model_behind_a_function_gives_the_vectors_that_it_gives_here() -> None:
+    here, there = LocalEmbedder(TORCH_FOLDER), FunctionEmbedder(sentence_transformer().encode, name="minilm")
+    assert await there.embed(TEXT) == pytest.approx(await here.embed(TEXT), abs=1e-5)
+    memory = await MemoryManager.create(embedder=there)
+    await memory.inject_memory("a", TEXT)
+    assert len(await memory.search_memories("a", "how do tests run")) == 1
+    await memory.close()
+
+
+@cache
+def sentence_transformer() -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(TORCH_FOLDER), device="cpu")
+
+
 # --- the chain --------------------------------------------------------------------------------------------------------
 
 
@@ -257,7 +299,7 @@ async def embedder_on(store: InMemoryStore, model: Path | None = None) -> Embedd
     manager = await MemoryManager.create(config, l1=store, l2=store)
     await manager.inject_memory("a", TEXT)
     assert len(await manager.search_memories("a", "how do tests run")) == 1
-    return manager._embedder
+    return manager._embedder.embedder
 
 
 async def test_a_folder_with_onnx_is_run_by_onnxruntime_and_one_with_modules_by_sentence_transformers(
@@ -358,7 +400,7 @@ for embedder in (manager._embedder, OnnxEmbedder(), LocalEmbedder()):
     caches = {"FASTEMBED_CACHE_PATH": str(tmp_path / "fastembed"), "HF_HUB_CACHE": str(tmp_path / "hub")}
     measured = "384 384 1.0 (0.068, 0.096)"
     assert run_fresh(code, **caches).splitlines() == [
-        f"onnx-v1:{MINILM} {measured}",
-        f"onnx-v1:{MINILM} {measured}",
-        f"sentence-transformers-v1:{MINILM} {measured}",
+        f"onnx-v2:{MINILM} {measured}",
+        f"onnx-v2:{MINILM} {measured}",
+        f"sentence-transformers-v2:{MINILM} {measured}",
     ]

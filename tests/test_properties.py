@@ -590,6 +590,7 @@ METHODS: dict[str, dict[str, object]] = {
         "sensitivity": "none",
         "supersedes": None,
     },
+    "inject_memories": {"agent_id": "a", "memories": ["fact", {"content": "other fact"}]},
     "search_memories": {"agent_id": "a", "query": "fact", "limit": 5, "content_types": None, "tags": None},
     "list_memories": {"agent_id": "a", "content_types": None, "include_superseded": True},
     "delete_memory": {"agent_id": "a", "memory_id": "id"},

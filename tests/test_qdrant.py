@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,7 +36,8 @@ from actrone_memory import (
     SyncMemoryManager,
     ValidationError,
 )
-from actrone_memory.stores.qdrant import kept, points
+from actrone_memory._shelf import Census, prepare
+from actrone_memory.stores.qdrant import census, collection, kept, points, questions, search
 
 EMBEDDER = StaticEmbedder()
 MODULES = (
@@ -154,9 +156,9 @@ async def test_it_follows_what_another_process_writes_replaces_and_deletes(serve
 async def test_among_many_memories_the_first_hit_is_the_same_and_most_of_five(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(points, "WHOLE_SHELF", 120)
-    monkeypatch.setattr(points, "BY_MEANING", 64)
-    monkeypatch.setattr(points, "BY_WORDS", 64)
+    monkeypatch.setattr(questions, "WHOLE_SHELF", 120)
+    monkeypatch.setattr(questions, "BY_MEANING", 64)
+    monkeypatch.setattr(questions, "BY_WORDS", 64)
     here, there = InMemoryStore(), QdrantStore(server.url)
     entries = await filled(here, there)
     firsts, fives, asked = 0, 0, [*QUERIES, *(one.content[:60] for one in entries[::20])]
@@ -174,7 +176,7 @@ async def test_among_many_memories_the_first_hit_is_the_same_and_most_of_five(
 async def test_a_second_agents_writes_do_not_change_the_firsts_order(
     server: Server, monkeypatch: pytest.MonkeyPatch, whole: int
 ) -> None:
-    monkeypatch.setattr(points, "WHOLE_SHELF", whole)
+    monkeypatch.setattr(questions, "WHOLE_SHELF", whole)
     store = QdrantStore(server.url)
     entries = await filled(store)
 
@@ -219,6 +221,51 @@ async def test_a_search_is_one_request_and_a_write_three(server: Server) -> None
     assert await store.upsert_many([one], epoch=await store.erasure_epoch("a"))
     assert len(server.requests) == 1 + 3
     await store.close()
+
+
+@pytest.mark.parametrize("types", [MEMORY_TYPES, ["turn"]])
+async def test_a_search_among_many_takes_a_few_requests_however_long_the_query(
+    server: Server, monkeypatch: pytest.MonkeyPatch, types: list[str]
+) -> None:
+    monkeypatch.setattr(questions, "WHOLE_SHELF", 120)
+    store = QdrantStore(server.url)
+    entries = await filled(store)
+    query = " ".join(one.content for one in entries[:60])
+    await best(store, query, types)
+    parts: list[int] = []
+    server.faults.append(lambda request: parts.append(len(request.body.get("searches", [0]))) or False)
+    await best(store, query, types)
+    assert len(parts) <= 4
+    assert max(parts) == 4  # what the agent's point says, a sample, the nearest, the best by words
+    await store.close()
+
+
+async def test_the_rarity_of_words_among_many_memories_is_that_of_all(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "WHOLE_SHELF", 120)
+    monkeypatch.setattr(questions, "BY_MEANING", 40)
+    monkeypatch.setattr(questions, "BY_WORDS", 40)
+    taken: list[Census] = []
+
+    async def spy(*arguments: Any) -> Census:
+        taken.append(await census.census_of(*arguments))
+        return taken[-1]
+
+    monkeypatch.setattr(search, "census_of", spy)
+    here, there = InMemoryStore(), QdrantStore(server.url)
+    await filled(here, there)
+    shelf = here._indexes["a"]._memories
+    for query in QUERIES:
+        await best(there, query, MEMORY_TYPES)
+    assert len(taken) == len(QUERIES)
+    off = []
+    for one in taken:
+        assert one.entries == len(shelf.rows)
+        off += [abs(told - shelf._idf(term)) for term, told in one.idf.items()]
+    assert len(off) > 50
+    assert sorted(off)[int(len(off) * 0.9)] < 0.001
+    await there.close()
 
 
 # --- agents and erasure -------------------------------------------------------------------------------------------
@@ -268,7 +315,9 @@ async def test_a_write_that_an_erasure_overtakes_is_taken_back(server: Server) -
     await eraser.close()
 
 
-async def test_what_a_killed_writer_left_behind_an_erasure_is_never_read(server: Server) -> None:
+async def test_what_a_killed_writer_left_behind_an_erasure_is_never_read(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer, reader = QdrantStore(server.url), QdrantStore(server.url)
     await writer.upsert(entry("a", "known", [1.0, 0.0, 0.0]))
     epoch = await writer.erasure_epoch("a")
@@ -285,7 +334,7 @@ async def test_what_a_killed_writer_left_behind_an_erasure_is_never_read(server:
         return False
 
     server.faults.append(erase_then_die)
-    late = entry("a", "MARKER", [1.0, 0.0, 0.0], id="late")
+    late = entry("a", "MARKER", [1.0, 0.0, 0.0], id="late", content_type="turn", sequence=3)
     task = asyncio.ensure_future(writer.upsert_many([late], epoch=epoch))
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -293,6 +342,13 @@ async def test_what_a_killed_writer_left_behind_an_erasure_is_never_read(server:
     assert await reader.search("a", [1.0, 0.0, 0.0], -1.0) == []
     assert await reader.list_memories("a", include_superseded=True) == []
     assert await reader.get("a", "late") is None
+    monkeypatch.setattr(questions, "WHOLE_SHELF", 10)
+    texts = [f"apples {place}" for place in range(20)]
+    anew = [entry("a", text, [1.0, 0.0, 0.0], content_type="turn", sequence=place) for place, text in enumerate(texts)]
+    await reader.upsert_many(anew)
+    page = await reader.search_page("a", [1.0, 0.0, 0.0], -1.0, query_text="MARKER apples", limit=100, consider=10)
+    assert page.entries
+    assert {found.content for found in page.entries} <= set(texts)
     await reader.delete_agent_memories("a")
     assert "MARKER" not in server.dump()
     await writer.close()
@@ -405,10 +461,32 @@ async def test_wrong_dimensions_are_refused_by_name(server: Server) -> None:
         await store.upsert(entry("a", "two", [1.0, 0.0]))
     with pytest.raises(ValidationError, match="query_embedding: has 2 dimensions"):
         await store.search("a", [1.0, 0.0], 0.1)
-    await store.delete_agent_memories("a")
-    with pytest.raises(ConfigurationError, match=r"made for vectors of 3 dimensions.*qdrant_collection"):
+    with pytest.raises(ConfigurationError, match=r"holds vectors of 3 dimensions.*qdrant_collection"):
         await store.bind_embedder(EmbedderIdentity("other", 4))
     await store.close()
+
+
+async def test_an_emptied_collection_takes_the_vectors_of_any_embedder(server: Server) -> None:
+    store, late = QdrantStore(server.url), QdrantStore(server.url)
+    one, two = EmbedderIdentity("one", 3), EmbedderIdentity("two", 2)
+    await store.bind_embedder(one)
+    await late.bind_embedder(one)
+    await store.upsert(entry("a", "of one", [1.0, 0.0, 0.0]))
+    assert await late.search("a", [1.0, 0.0, 0.0], 0.5)
+    assert await store.bind_embedder(two) == one
+    await store.delete_agent_memories("a")
+    assert await store.bind_embedder(two) == two
+    assert await store.search("a", [1.0, 0.0], 0.5) == []
+    await store.upsert(entry("a", "of two", [1.0, 0.0]))
+    assert [found.content for found in await store.search("a", [1.0, 0.0], 0.5)] == ["of two"]
+    with pytest.raises(ConfigurationError, match=r"'two' \(2 dimensions\).*'one' \(3\).*reindex"):
+        await late.search("a", [1.0, 0.0, 0.0], 0.5)
+    with pytest.raises(ConfigurationError, match=r"'two' \(2 dimensions\).*'one' \(3\).*reindex"):
+        await late.upsert(entry("a", "of one", [1.0, 0.0, 0.0]))
+    assert list(server.collections["agent_memories"].config["vectors"]) != ["meaning"]
+    assert len(server.collections["agent_memories"].config["vectors"]) == 1
+    await store.close()
+    await late.close()
 
 
 async def test_a_collection_that_is_none_of_ours_is_refused(server: Server) -> None:
@@ -482,6 +560,56 @@ def test_one_manager_serves_loops_threads_and_a_running_loop(server: Server, kin
             assert plain.search_memories("a", "vitest")
 
     asyncio.run(fifty())
+
+
+async def used(settings: MemoryConfig, number: int) -> None:
+    manager = await MemoryManager.create(settings, l1=InMemoryStore())
+    if number % 5 == 0:  # archived in the background, by a thread and a client of its own
+        await manager.store_turn("a", "s", "Where are the keys?", "In the drawer.", turn_id="t")
+    await manager.close()
+
+
+def open_things() -> tuple[int, int]:
+    """Files and sockets, and threads, of this process; the server of the tests has some of them."""
+    gc.collect()
+    return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+
+
+def assert_nothing_was_left_open(before: tuple[int, int]) -> None:
+    deadline = time.monotonic() + 5  # the server takes a moment to see that a connection is closed
+    while open_things() > before and time.monotonic() < deadline:
+        time.sleep(0.02)
+    files, threads = open_things()
+    assert files <= before[0]
+    assert threads <= before[1]
+
+
+def test_five_hundred_managers_one_after_another_leave_nothing_open(server: Server) -> None:
+    settings = MemoryConfig(backend="redis_qdrant", qdrant_url=server.url, embedding_provider="static")
+
+    async def many() -> set[asyncio.Task[Any]]:
+        before = asyncio.all_tasks()
+        for number in range(400):
+            await used(settings, number)
+        return asyncio.all_tasks() - before
+
+    asyncio.run(used(settings, 0))  # makes the collection, of which the server holds files
+    before = open_things()
+    for number in range(100):
+        asyncio.run(used(settings, number))
+    assert asyncio.run(many()) == set()
+    assert_nothing_was_left_open(before)
+
+
+def test_a_client_ends_with_its_loop_when_nobody_closes_it(server: Server) -> None:
+    stores = [QdrantStore(server.url) for _ in range(10)]
+    asyncio.run(stores[0].upsert(entry("a", "x", [1.0, 0.0, 0.0])))
+    before = open_things()
+    for store in stores:
+        asyncio.run(store.upsert(entry("a", "x", [1.0, 0.0, 0.0])))
+    assert_nothing_was_left_open(before)
+    assert asyncio.run(stores[0].search("a", [1.0, 0.0, 0.0], 0.1))
+    assert_nothing_was_left_open(before)
 
 
 @pytest.mark.parametrize("kind", ["memory", "folder", "server"])
@@ -560,4 +688,36 @@ async def test_what_is_kept_of_many_agents_is_bounded_and_comes_back(
     await store.delete_agent_memories("a")
     assert "a" not in store._held._held
     assert await store.search("a", [1.0, 0.0, 0.0], -1.0) == []
+    await store.close()
+
+
+async def test_an_agent_of_whom_only_a_killed_writers_remains_are_left_is_not_listed(server: Server) -> None:
+    store, local = QdrantStore(server.url), QdrantStore(":memory:")
+    for one in (store, local):
+        await one.upsert(entry("a", "erased", [1.0, 0.0, 0.0], id="1"))
+        await one.upsert(entry("b", "kept", [1.0, 0.0, 0.0], id="2"))
+        (left,) = await one._collection.scroll(questions.shelf_filter("a", talk=False), with_payload=True)
+        await one.delete_agent_memories("a")
+        late = points.point_of(prepare(entry("a", "late", [1.0, 0.0, 0.0], id="1")), 3, epoch=0, written=1)
+        await one._write_points([late], points.MEANING)
+        assert left.payload["epoch"] == 0
+        assert await one.list_agents() == ["b"]
+        assert await one.memory_ids("a") == []
+        assert await one.get_with_embeddings("a", ["1"]) == []
+        await one.upsert(entry("a", "again", [1.0, 0.0, 0.0], id="3"))
+        assert await one.list_agents() == ["a", "b"]
+        assert await one.memory_ids("a") == ["3"]
+        await one.close()
+
+
+async def test_more_agents_than_one_answer_holds_are_all_listed(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collection, "MOST_VALUES", 2)
+    store = QdrantStore(server.url)
+    for number in range(25):
+        await store.upsert(entry(f"agent {number:02}", "x", [1.0, 0.0, 0.0]))
+    for number in range(5):
+        await store.delete_agent_memories(f"agent {number:02}")
+    assert await store.list_agents() == [f"agent {number:02}" for number in range(5, 25)]
     await store.close()

@@ -217,6 +217,33 @@ async def test_a_reply_that_is_no_json_is_our_error(server: Server) -> None:
     await store.close()
 
 
+async def test_an_address_where_there_is_no_qdrant_is_our_error(server: Server) -> None:
+    server.faults.append(lambda request: request.send(404, "nothing here") or True)
+    for call in ("list_agents", "upsert", "get"):
+        store = QdrantStore(server.url, timeout_seconds=2.0)
+        arguments: dict[str, list[Any]] = {"upsert": [entry("new")], "get": ["a", "known"]}
+        error = await failure(getattr(store, call)(*arguments.get(call, [])), within=3)
+        assert f"{server.url} answers, but not as it should" in str(error)
+        await store.close()
+
+
+async def test_a_collection_that_can_neither_be_found_nor_made_is_no_endless_loop(server: Server) -> None:
+    store = QdrantStore(server.url, timeout_seconds=1.0)
+
+    def taken(request: Handler) -> bool:
+        if "/collections/" not in request.path:
+            return False
+        status = 409 if request.command == "PUT" else 404
+        return request.send(status, {"status": {"error": "already exists" if status == 409 else "Not found"}}) or True
+
+    server.faults.append(taken)
+    error = await asyncio.wait_for(failure(store.upsert(entry("new")), within=5), 5)
+    assert "qdrant_collection" in str(error)
+    server.faults.clear()
+    await store.upsert(entry("new"))
+    await store.close()
+
+
 async def test_a_collection_that_is_deleted_under_it_is_told_once_and_made_anew(server: Server) -> None:
     store = await filled(server)
     server.collections.clear()

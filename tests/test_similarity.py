@@ -54,7 +54,7 @@ def test_length_does_not_matter_however_small_or_large(scale: float) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [None, "12", 3.0, [None], [math.nan], [math.inf], [[1.0]], [1j], {"x": 1}, object(), ["x"], [[1.0], [1.0, 2.0]],
-     [10**400]],
+     [10**400], np.array([], object)],
     ids=lambda value: repr(value)[:20],
 )  # fmt: skip
 def test_what_is_no_sequence_of_finite_numbers_is_refused_by_name(wrong: Any) -> None:

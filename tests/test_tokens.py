@@ -248,3 +248,25 @@ async def test_a_context_costs_what_the_tokenizer_says_and_no_more_than_its_shar
         tokenizer.encode_ordinary(context.episodic_memories[0].content)
     )
     await memory.close()
+
+
+@pytest.mark.usefixtures("offline")
+async def test_no_text_is_tokenised_twice_for_one_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = MemoryConfig(token_counter="tiktoken", embedding_provider="hashing")
+    memory = await MemoryManager.create(config)
+    for i in range(30):
+        await memory.inject_memory("a", f"Rule {i}: the tests of module {i} run with tool {i}.")
+        await memory.store_turn("a", f"s{i % 3}", f"run the tests of module {i}", f"done {i} " * 20)
+    await memory.drain()
+    told: list[str] = []
+    count = TiktokenCounter._cost
+    monkeypatch.setattr(TiktokenCounter, "_cost", lambda self, text: (told.append(text), count(self, text))[1])
+    for budget in (300, 2_000, 20_000):
+        told.clear()
+        context = await memory.retrieve_context("a", "s0", "how do the tests run", budget)
+        assert told
+        assert len(told) == len(set(told))
+        again = len(told)
+        assert (await memory.retrieve_context("a", "s0", "how do the tests run", budget)).render() == context.render()
+        assert len(told) == again, "and none at all for the same context again"
+    await memory.close()

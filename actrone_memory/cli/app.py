@@ -94,7 +94,7 @@ def learn(
     read = [(path, learning.read_file(path, sys.stdin.buffer.read)) for path in files]
     with store.open() as memory:
         for path, rules in read:
-            stored = memory.list_memories(scope, include_superseded=True)
+            stored = memory.list_memories(scope, include_superseded=True, redact_sensitivity=[])
             changes = learning.compare(scope, learning.source_of(path), rules, stored)
             with show.progress(f"Learning {Path(path).name}") as progress:
                 learning.apply(changes, scope, memory, progress)

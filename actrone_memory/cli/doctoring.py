@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from actrone_memory import ActroneMemoryError, L1Store, L2Store, MemoryConfig, MemoryManager, SQLiteStore
-from actrone_memory._factory import build_embedder, build_stores
+from actrone_memory._factory import build_embedder, build_reranker, build_stores
 from actrone_memory.protocols import AgentListing
 
 EXTRAS = {
@@ -74,7 +74,8 @@ async def _stores_and_embedder(config: MemoryConfig) -> list[Finding]:
         store = await _store(l1, l2)
         embedder = await _embedder(config, l2 if store.ok else None)
         vectors = [await _vectors(config, l1, l2)] if store.ok and embedder.ok else []
-        return [store, embedder, *(finding for finding in vectors if not finding.ok)]
+        reranker = [await _reranker(config)] if config.rerank_enabled else []
+        return [store, embedder, *reranker, *(finding for finding in vectors if not finding.ok)]
     finally:
         await l2.close()
         await l1.close()
@@ -101,10 +102,22 @@ async def _embedder(config: MemoryConfig, l2: L2Store | None) -> Finding:
     return Finding(True, "embedder", f"{embedder.name}, {embedder.dimensions} dimensions")
 
 
+async def _reranker(config: MemoryConfig) -> Finding:
+    """The reranker that the settings ask for, when it can be had."""
+    try:
+        found = await build_reranker(config)
+    except ActroneMemoryError as error:
+        return Finding(False, "reranker", error.message)
+    if isinstance(found, ActroneMemoryError):
+        return Finding(False, "reranker", f"{found.message} Until then results keep the order of the search.")
+    return Finding(True, "reranker", f"{config.rerank_model}, for the first {config.rerank_top_k} results")
+
+
 async def _vectors(config: MemoryConfig, l1: L1Store, l2: L2Store) -> Finding:
     """Whether the embedder can be compared with what filled the store."""
     try:
-        await (await MemoryManager.create(config, l1=l1, l2=l2)).close()
+        unranked = config.model_copy(update={"rerank_enabled": False})  # the reranker has a finding of its own
+        await (await MemoryManager.create(unranked, l1=l1, l2=l2)).close()
     except ActroneMemoryError as error:
         return Finding(False, "vectors", error.message)
     return Finding(True, "vectors", "")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from actrone_memory import MemoryEntry, SyncMemoryManager, ValidationError
 from actrone_memory._ids import memory_id
@@ -14,6 +13,9 @@ from actrone_memory.cli.rules import Rule, read_rules
 
 IMPORTANCE = 0.9
 """A rule that someone wrote down is meant."""
+
+AT_ONCE = 128
+"""Rules stored in one step; after each the progress is told."""
 
 STDIN = "-"
 FILE = "file:"
@@ -85,31 +87,40 @@ def compare(scope: str, source: str, rules: Iterable[Rule], stored: Iterable[Mem
 
 def apply(changes: Changes, scope: str, memory: SyncMemoryManager, progress: Callable[[int, int], None]) -> None:
     """Store first, then delete: whatever interrupts it, no rule of the file is missing that was there before."""
-    steps = [
-        *(partial(_store, rule, changes.source, scope, memory) for rule in changes.stored),
-        *(partial(_keep, entry, source, scope, memory) for entry, source in changes.shared),
-        *(partial(memory.delete_memory, scope, entry.id) for entry in changes.deleted),
+    told = [
+        *(_new(rule, changes.source) for rule in changes.stored),
+        *(_kept(entry, source) for entry, source in changes.shared),
     ]
-    for done, step in enumerate(steps, 1):
-        step()
-        progress(done, len(steps))
+    steps = len(told) + len(changes.deleted)
+    for start in range(0, len(told), AT_ONCE):
+        some = told[start : start + AT_ONCE]
+        memory.inject_memories(scope, some)
+        progress(start + len(some), steps)
+    for done, entry in enumerate(changes.deleted, len(told) + 1):
+        memory.delete_memory(scope, entry.id)
+        progress(done, steps)
 
 
-def _store(rule: Rule, source: str, scope: str, memory: SyncMemoryManager) -> None:
-    memory.inject_memory(scope, rule.text, IMPORTANCE, session_id="rules", topic_tags=rule.tags, source=source)
+def _new(rule: Rule, source: str) -> dict[str, Any]:
+    return {
+        "content": rule.text,
+        "importance": IMPORTANCE,
+        "session_id": "rules",
+        "topic_tags": rule.tags,
+        "source": source,
+    }
 
 
-def _keep(entry: MemoryEntry, source: str, scope: str, memory: SyncMemoryManager) -> None:
-    """Store the memory again as it is, under the sources that it has now."""
-    memory.inject_memory(
-        scope,
-        entry.content,
-        entry.importance_score,
-        session_id=entry.session_id,
-        topic_tags=entry.topic_tags,
-        source=source,
-        sensitivity=entry.sensitivity,
-    )
+def _kept(entry: MemoryEntry, source: str) -> dict[str, Any]:
+    """The memory as it is, under the sources that it has now."""
+    return {
+        "content": entry.content,
+        "importance": entry.importance_score,
+        "session_id": entry.session_id,
+        "topic_tags": entry.topic_tags,
+        "source": source,
+        "sensitivity": entry.sensitivity,
+    }
 
 
 def _holds(entry: MemoryEntry | None, rule: Rule, source: str) -> bool:

@@ -193,7 +193,8 @@ def _bullet(found: MemoryEntry) -> Text:
 def _reasons(found: MemoryEntry) -> str:
     parts = ", ".join(f"{name} {value:.2f}" for name, value in (found.score_parts or {}).items())
     source = printable(shown_source(found.source))
-    return f"score {found.score or 0:.2f} ({parts}); {found.content_type}, {source}, {found.id[:SHORT_ID]}"
+    made_of = f" ({parts})" if parts else ""
+    return f"score {found.score or 0:.2f}{made_of}; {found.content_type}, {source}, {found.id[:SHORT_ID]}"
 
 
 def _document(found: MemoryEntry) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class OnnxEmbedder(ModelEmbedder):
         ConfigurationError: a package is missing, the folder holds no such model, or the model cannot be had.
     """
 
-    recipe: ClassVar[str] = "onnx-v1"
+    recipe: ClassVar[str] = "onnx-v2"
     extra: ClassVar[str] = "onnx"
 
     def __init__(self, model: str | Path = MINILM) -> None:

@@ -35,7 +35,7 @@ class LocalEmbedder(ModelEmbedder):
         ConfigurationError: a package is missing, the folder holds no such model, or the model cannot be had.
     """
 
-    recipe: ClassVar[str] = "sentence-transformers-v1"
+    recipe: ClassVar[str] = "sentence-transformers-v2"
     extra: ClassVar[str] = "local"
 
     def __init__(self, model: str | Path = MINILM) -> None:

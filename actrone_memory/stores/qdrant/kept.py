@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from actrone_memory._index import AgentIndex
-from actrone_memory.stores.qdrant.points import Kept, Sight
+from actrone_memory.stores.qdrant.points import Kept
+from actrone_memory.stores.qdrant.questions import Sight
 
 KEPT_ENTRIES = 20_000
 KEPT_BYTES = 64 * 1024 * 1024
@@ -19,6 +20,8 @@ KEPT_BYTES = 64 * 1024 * 1024
 class Held:
     """The index of an agent in this process: the entries of each shelf that were in the collection at the last look."""
 
+    vector: str
+    """The name of the vectors that are compared."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     index: AgentIndex = field(default_factory=AgentIndex)
     stamps: dict[bool, dict[str, str]] = field(default_factory=lambda: {False: {}, True: {}})
@@ -60,10 +63,12 @@ class HeldIndexes:
         self._guard = threading.Lock()
         self._held: OrderedDict[str, Held] = OrderedDict()
 
-    def of(self, agent_id: str) -> Held:
-        """The agent's index, empty at first."""
+    def of(self, agent_id: str, vector: str) -> Held:
+        """The agent's index with the vectors of this name, empty at first."""
         with self._guard:
-            held = self._held.setdefault(agent_id, Held())
+            held = self._held.setdefault(agent_id, Held(vector))
+            if held.vector != vector:
+                held = self._held[agent_id] = Held(vector)
             self._held.move_to_end(agent_id)
             return held
 

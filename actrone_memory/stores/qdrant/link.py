@@ -1,7 +1,7 @@
 """The way to Qdrant: its clients, deadlines, retries, and its failures in our words. Knows nothing of memories.
 
-A server is asked by one asyncio client for each running event loop. The client's local mode (``:memory:`` or
-``path:/some/dir``) is one client on one thread, for all loops.
+A server is asked by one asyncio client for each running event loop, which ends with the loop at the latest. The local
+mode of the client (``:memory:`` or ``path:/some/dir``) is one client on one thread, for all loops.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import asyncio
 import os
 import random
 import re
+import ssl
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
+from actrone_memory._loop_clients import LoopClients
 from actrone_memory.errors import ActroneMemoryError, ConfigurationError, StoreConnectionError
 
 if TYPE_CHECKING:
@@ -30,22 +33,35 @@ MOST_ATTEMPTS = 4
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
 
-OTHER_LOOP_SECONDS = 1.0
-"""How long `close` waits for another event loop to close its client."""
-
 TRANSIENT_STATUS = {429, 502, 503, 504}
 """What a busy, starting or moving server answers; the same request may succeed a moment later."""
+
+NO_VECTOR = re.compile(
+    r"[Nn]ot existing vector name|[Vv]ector with name .* is not configured|[Vv]ector \S+ is not found in the collection"
+)
+"""What servers and the local mode say of a vector that was never there, or no longer."""
+
+NO_POINT = re.compile(r"No point with id")
+"""What servers say of a point that is to be changed and was deleted; the local mode raises a KeyError."""
 
 MEMORY = ":memory:"
 PATH = "path:"
 
 
-class NoCollectionError(Exception):
+class NoCollectionError(StoreConnectionError):
     """The collection that was asked for is not there."""
 
 
-class CollectionTakenError(Exception):
-    """A collection of that name is there already."""
+class NameTakenError(StoreConnectionError):
+    """A collection or a vector of that name is there already."""
+
+
+class NoPointError(StoreConnectionError):
+    """A point that was to be changed is not there."""
+
+
+class NoVectorError(StoreConnectionError):
+    """The points of the collection have no vector of the name that was asked for."""
 
 
 class QdrantLink:
@@ -69,7 +85,7 @@ class QdrantLink:
         self._store, self._url, self._api_key, self._timeout = store, url, api_key, timeout_seconds
         self._given = client
         self._guard = threading.Lock()
-        self._clients: dict[asyncio.AbstractEventLoop, AsyncQdrantClient] = {}
+        self._clients: LoopClients[AsyncQdrantClient] = LoopClients()
         self._worker: ThreadPoolExecutor | None = None
         self._local: QdrantClient | None = None
         if client is None and not self._on_a_thread:
@@ -99,7 +115,7 @@ class QdrantLink:
         Every request may be sent twice: what it writes is the same both times.
 
         Raises:
-            NoCollectionError, CollectionTakenError: what the names say.
+            NoCollectionError, NoPointError, NoVectorError, NameTakenError: what the names say.
             StoreConnectionError: no answer in time, or none that helps; the message says what to do.
         """
         from qdrant_client import QdrantClient
@@ -111,7 +127,8 @@ class QdrantLink:
                 if isinstance(self._given, QdrantClient):
                     given = self._given
                     return await self._tried(lambda: self._in_worker(lambda: getattr(given, method)(**arguments)))
-                return await self._tried(lambda: getattr(self._given or self._client(), method)(**arguments))
+                client = self._given or await self._clients.get(self._new_client)
+                return await self._tried(lambda: getattr(client, method)(**arguments))
         except ActroneMemoryError:
             raise
         except Exception as error:
@@ -131,36 +148,22 @@ class QdrantLink:
     async def close(self) -> None:
         """Close the clients that were made here, and the thread; a later call opens them again."""
         with self._guard:
-            clients, self._clients = self._clients, {}
             worker, self._worker = self._worker, None
-        here = asyncio.get_running_loop()
-        for loop, client in clients.items():
-            if loop is here:
-                await client.close()
-            elif loop.is_running():
-                closing = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(client.close(), loop))
-                # A loop whose thread waits for this very call closes its client when it goes on.
-                await asyncio.wait([closing], timeout=OTHER_LOOP_SECONDS)
+        await self._clients.close()
         if worker is not None:
-            await here.run_in_executor(worker, self._close_local)
+            await asyncio.get_running_loop().run_in_executor(worker, self._close_local)
             worker.shutdown()
 
-    def _client(self) -> AsyncQdrantClient:
-        """The client of the running loop; those of loops that have ended are let go of, with their sockets."""
+    async def _new_client(self) -> AsyncQdrantClient:
         from qdrant_client import AsyncQdrantClient
 
-        loop = asyncio.get_running_loop()
-        with self._guard:
-            for ended in [other for other in self._clients if other.is_closed()]:
-                del self._clients[ended]
-            if loop not in self._clients:
-                self._clients[loop] = AsyncQdrantClient(
-                    url=self._url,
-                    api_key=self._api_key,
-                    timeout=int(self._timeout) + 1,  # whole seconds; the deadline proper is kept in `ask`
-                    check_compatibility=False,  # it would ask on a thread of its own, and answer with a warning
-                )
-            return self._clients[loop]
+        return AsyncQdrantClient(
+            url=self._url,
+            api_key=self._api_key,
+            timeout=int(self._timeout) + 1,  # whole seconds; the deadline proper is kept in `ask`
+            check_compatibility=False,  # it would ask on a thread of its own, and answer with a warning
+            verify=_tls(),
+        )
 
     async def _in_worker(self, work: Callable[[], Any]) -> Any:
         with self._guard:
@@ -209,13 +212,16 @@ class QdrantLink:
         cause = getattr(error, "source", error)  # the client wraps what its HTTP library raised
         status = getattr(error, "status_code", None)
         text = str(error)
-        if status == 404 or (isinstance(error, ValueError) and text.endswith("not found")):
-            raise NoCollectionError(text) from error
-        if status == 409 or "already exists" in text:
-            raise CollectionTakenError(text) from error
-        raise StoreConnectionError(
-            self._store, cause, {"url": self.shown}, advice=self._advice(cause, status)
-        ) from error
+        kind = StoreConnectionError
+        if isinstance(error, KeyError) or NO_POINT.search(text):
+            kind = NoPointError
+        elif NO_VECTOR.search(text):
+            kind = NoVectorError
+        elif status == 404 or (isinstance(error, ValueError) and text.endswith("not found")):
+            kind = NoCollectionError
+        elif status == 409 or "already exists" in text:
+            kind = NameTakenError
+        raise kind(self._store, cause, {"url": self.shown}, advice=self._advice(cause, status)) from error
 
     def _advice(self, cause: Exception, status: int | None) -> str:
         if status in (401, 403):
@@ -246,6 +252,15 @@ class QdrantLink:
                 "statistics of one agent apart from another's. Upgrade it.",
                 {"version": version, "needed": needed},
             )
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """One for all clients: the certificates of the system take a while to read."""
+    import httpx
+
+    context: ssl.SSLContext = httpx.create_ssl_context()
+    return context
 
 
 def _is_transient(error: Exception) -> bool:

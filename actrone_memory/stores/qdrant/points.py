@@ -5,31 +5,22 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from actrone_memory._shelf import Prepared, Query, prepare, read_entry
-from actrone_memory._sparse_terms import asked_terms, stored_terms
+from actrone_memory._shelf import Prepared, prepare, read_entry
+from actrone_memory._sparse_terms import stored_terms
+from actrone_memory.models import MemoryEntry
 from actrone_memory.protocols import EmbedderIdentity
-
-WHOLE_SHELF = 1_000
-"""Memories of an agent that are all looked at: their ids and stamps are some 100 KB of an answer."""
-
-BY_MEANING = 256
-BY_WORDS = 256
-"""Candidates of an agent with more: several times what any context holds."""
 
 LARGEST_REQUEST_BYTES = 16 * 1024 * 1024
 """Half of what a server accepts by default."""
 
 MEANING = "meaning"
 WORDS = "words"
-"""The vectors of a point."""
+"""The vectors of a point, the compared one as it is named at first."""
 
-MARK = ["stamp", "epoch", "length", "session_id", "sequence"]
-"""What a search asks of a payload: enough to know whether the rest is known."""
 
 _NAMESPACE = uuid.UUID("0b6ac1b1-5d5a-4c0e-9d0f-3a4b2f2a7e52")
 INDEXED = {
@@ -47,8 +38,11 @@ SHELVES = {False: "memory", True: "turn"}
 OLD = "superseded"
 """Where a point stands, by whether it is a turn; what was replaced stands apart and is not searched."""
 
+EPOCH_STEP = 1_024
+"""Nanoseconds, at least, from an epoch to the next: apart even where a server compares them as floats."""
+
 STORE_POINT = str(uuid.uuid5(_NAMESPACE, "store"))
-"""Where the name of the embedder stands."""
+"""Where the names of vectors and embedders stand."""
 
 
 class Mark(NamedTuple):
@@ -75,15 +69,13 @@ class AgentState(NamedTuple):
     erased: int
 
 
-class Sight(NamedTuple):
-    """What one shelf of an agent answered to a query."""
+class Filling(NamedTuple):
+    """The name of the vectors in use, and whose they are; the same of those that are being made."""
 
-    talk: bool
-    whole: bool
-    marks: dict[str, Mark]
-    sample: dict[str, Mark]
-    cosines: list[float]
-    by_words: list[str]
+    vector: str
+    embedder: EmbedderIdentity | None
+    new_vector: str | None
+    new_embedder: EmbedderIdentity | None
 
 
 def point_of(prepared: Prepared, dimensions: int, *, epoch: int, written: int) -> dict[str, Any]:
@@ -109,16 +101,28 @@ def point_of(prepared: Prepared, dimensions: int, *, epoch: int, written: int) -
     return {"id": point, "payload": payload, "meaning": vector.tolist(), "words": stored_terms(prepared.terms)}
 
 
-def kept_point(point: Any) -> Kept:
-    """The fetched point with its entry, analysed."""
+def kept_point(point: Any, vector: str) -> Kept:
+    """The fetched point with its entry, analysed; one that lacks the vector will be fetched again next time."""
     payload = point.payload
-    entry = read_entry(payload["document"].encode())
+    prepared, numbers = prepare(read_entry(payload["document"].encode())), (point.vector or {}).get(vector)
+    if numbers is None:
+        return Kept("", payload["written"], prepared)
     # The vector is at length 1 already, to the last bit.
-    return Kept(
-        payload["stamp"],
-        payload["written"],
-        prepare(entry)._replace(vector=np.array(point.vector[MEANING], np.float32)),
-    )
+    prepared = prepared._replace(vector=np.array(numbers, np.float32))
+    return Kept(stamp_in(vector, payload), payload["written"], prepared)
+
+
+def stamp_in(vector: str, payload: Mapping[str, Any]) -> str:
+    """What tells the state of a point whose vectors of this name are in use."""
+    return f"{vector} {payload['stamp']}"
+
+
+def entry_of(point: Any, vector: str) -> MemoryEntry:
+    """The fetched point's entry with the vector that is compared, None where there is none, or one of no direction."""
+    entry = read_entry(point.payload["document"].encode())
+    numbers = np.array((point.vector or {}).get(vector, []), np.float32)
+    entry.embedding = numbers.tolist() if entry.superseded_by is None and numbers.any() else None
+    return entry
 
 
 def batches(points: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
@@ -136,58 +140,11 @@ def batches(points: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
     yield batch
 
 
-def search_requests(agent_id: str, query: Query, talk: bool) -> list[Any]:
-    """A sample with its cosines, all there is when it is not full; the nearest; of a text, the best by words."""
-    from qdrant_client import models
-
-    shelf, wanted = shelf_filter(agent_id, talk), shelf_filter(agent_id, talk, query)
-    vector = query.vector.tolist()
-    by_ids = models.Prefetch(filter=shelf, limit=WHOLE_SHELF)
-    sample = models.QueryRequest(prefetch=by_ids, query=vector, using=MEANING, limit=WHOLE_SHELF, with_payload=MARK)
-    most = max(BY_MEANING, min(query.consider, WHOLE_SHELF))
-    nearest = models.QueryRequest(query=vector, using=MEANING, filter=wanted, limit=most, with_payload=MARK)
-    if query.text is None:
-        return [sample, nearest]
-    asked = asked_terms(query.text, talk=talk)
-    best = models.QueryRequest(
-        query=models.SparseVector(indices=asked.indices, values=asked.values),
-        using=WORDS,
-        filter=wanted,
-        params=models.SearchParams(idf=models.IdfCorpusParams(corpus=shelf)),
-        limit=BY_WORDS,
-        with_payload=MARK,
-    )
-    return [sample, nearest, best]
-
-
-def shelf_request(agent_id: str, talk: bool) -> Any:
-    """What there is on a shelf, as far as it is small."""
-    from qdrant_client import models
-
-    return models.QueryRequest(filter=shelf_filter(agent_id, talk), limit=WHOLE_SHELF, with_payload=MARK)
-
-
-def sight_of(talk: bool, found: Sequence[list[Any]], erased: int) -> Sight:
-    """What the answers to `search_requests`, or to the first of them, tell."""
-    sample, *candidates = found
-    everything = marks_of(sample, erased)
-    if len(sample) < WHOLE_SHELF:
-        return Sight(talk, True, everything, everything, [], [])
-    return Sight(
-        talk=talk,
-        whole=False,
-        marks=marks_of(chain.from_iterable(candidates), erased),
-        sample=everything,
-        cosines=[point.score for point in sample],
-        by_words=[str(point.id) for best in candidates[1:] for point in best],
-    )
-
-
-def marks_of(points: Iterable[Any], erased: int) -> dict[str, Mark]:
+def marks_of(points: Iterable[Any], vector: str, erased: int) -> dict[str, Mark]:
     """The points that no erasure has overtaken."""
     return {
         str(point.id): Mark(
-            point.payload["stamp"],
+            stamp_in(vector, point.payload),
             point.payload["length"],
             point.payload["session_id"],
             point.payload.get("sequence"),
@@ -197,40 +154,24 @@ def marks_of(points: Iterable[Any], erased: int) -> dict[str, Mark]:
     }
 
 
-def shelf_filter(agent_id: str, talk: bool, query: Query | None = None) -> Any:
-    """The points of one shelf of an agent; those that ``query`` lets through."""
-    from qdrant_client import models
-
-    conditions = [equals("agent_id", agent_id), equals("shelf", SHELVES[talk])]
-    if query is not None and query.content_types is not None:
-        conditions.append(is_any("content_type", query.content_types))
-    if query is not None and query.tags is not None:
-        conditions.append(is_any("topic_tags", query.tags))
-    return models.Filter(must=conditions)
-
-
-def equals(name: str, value: str | int) -> Any:
-    """The condition that a payload's field has this value."""
-    from qdrant_client import models
-
-    return models.FieldCondition(key=name, match=models.MatchValue(value=value))
-
-
-def is_any(name: str, values: Sequence[str]) -> Any:
-    """The condition that it has, or a list there holds, one of these values."""
-    from qdrant_client import models
-
-    return models.FieldCondition(key=name, match=models.MatchAny(any=list(values)))
-
-
 def agent_state(payload: Mapping[str, Any] | None) -> AgentState:
     """What the agent's own point says; zeros before its first erasure."""
     return AgentState(payload["epoch"], payload["erased"]) if payload else AgentState(0, 0)
 
 
-def identity_of(payload: Mapping[str, Any] | None) -> EmbedderIdentity | None:
-    """Whose vectors the collection's own point says it holds."""
-    return EmbedderIdentity(payload["embedder"], payload["dimensions"]) if payload else None
+def filling_of(payload: Mapping[str, Any] | None) -> Filling:
+    """What the collection's own point says, or what holds while there is none."""
+    told = payload or {}
+    return Filling(
+        told.get("vector", MEANING),
+        _embedder(told.get("embedder"), told.get("dimensions")),
+        told.get("new_vector"),
+        _embedder(told.get("new_embedder"), told.get("new_dimensions")),
+    )
+
+
+def _embedder(name: str | None, dimensions: int | None) -> EmbedderIdentity | None:
+    return EmbedderIdentity(name, dimensions) if name is not None and dimensions is not None else None
 
 
 def entry_point(agent_id: str, memory_id: str) -> str:
