@@ -64,8 +64,12 @@ def run_block(block: str, cwd: Path, **environment: str) -> str:
     return run(script.name, cwd=cwd, **environment)
 
 
+BY_SETTING = {"qdrant_url=": "qdrant_client", 'token_counter="tiktoken"': "tiktoken"}
+"""What a block needs without importing it."""
+
+
 def needed_packages(block: str) -> set[str]:
-    found = set()
+    found = {package for setting, package in BY_SETTING.items() if setting in block}
     for node in ast.walk(ast.parse(block)):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
