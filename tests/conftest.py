@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from redis_servers import Server
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's client is imported: no test downloads anything
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what runs in its background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 if llama_index := find_spec("llama_index"):  # it ships two of tiktoken's vocabularies
     folder = Path(next(iter(llama_index.submodule_search_locations or []))) / "core" / "_static" / "tiktoken_cache"
     os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
