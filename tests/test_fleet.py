@@ -8,10 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import qdrant_server
-import redis_servers
 
 pytest.importorskip("typer", reason="the extra cli is not installed")
+pytest.importorskip("redis", reason="the extra redis is not installed")
+pytest.importorskip("qdrant_client", reason="the extra qdrant is not installed")
+pytest.importorskip("qdrant_edge", reason="Qdrant's engine runs on Linux, x86_64")
+
+import qdrant_server
+import redis_servers
 
 from actrone_memory import SyncMemoryManager
 from actrone_memory.cli import main
