@@ -53,7 +53,16 @@ ENVIRONMENTS = {
     "local": Environment(("local",), MODEL_TESTS, models=True),
     "all": Environment(
         ("all",),
-        ("test_api.py", "test_architecture.py", "test_conformance.py", "test_docs.py", "test_frameworks_*.py"),
+        (
+            "test_api.py",
+            "test_architecture.py",
+            "test_conformance.py",
+            "test_docs.py",
+            "test_fleet.py",
+            "test_frameworks_*.py",
+            "test_reindex.py",
+            "test_transfer.py",
+        ),
         (*REDIS_SERVERS, "langchain-community>=0.4"),
         models=True,
     ),

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import qdrant_server
-import redis_servers
 
 pytest.importorskip("typer", reason="the extra cli is not installed")
+pytest.importorskip("redis", reason="the extra redis is not installed")
+pytest.importorskip("qdrant_client", reason="the extra qdrant is not installed")
+
+import qdrant_server
+import redis_servers
 
 from actrone_memory import SyncMemoryManager
 from actrone_memory.cli import main

@@ -8,8 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-import qdrant_server
-import redis_servers
+import pytest
 
 from actrone_memory import InMemoryStore, QdrantStore, RedisStore, SQLiteStore
 
@@ -36,6 +35,11 @@ def of(kind: str, folder: Path, max_turns: int = 50) -> Iterator[MakeTiers]:
         case "sqlite":
             yield lambda: _one(SQLiteStore(folder / f"{next(numbers)}.db", max_turns))
         case "redis_qdrant":
+            pytest.importorskip("redis", reason="the extra redis is not installed")
+            pytest.importorskip("qdrant_client", reason="the extra qdrant is not installed")
+            import qdrant_server
+            import redis_servers
+
             with redis_servers.running("redis", folder) as redis, qdrant_server.running() as qdrant:
 
                 def tiers() -> Tiers:
