@@ -45,7 +45,7 @@ ENVIRONMENTS = {
     "langchain-agents": Environment(("langchain-agents",), ("test_langchain_middleware.py", "test_api.py")),
     "llamaindex": Environment(("llamaindex",), ("test_llamaindex_*.py", "test_api.py")),
     "redis": Environment(("redis",), ("test_redis*.py",), REDIS_SERVERS),
-    "qdrant": Environment(("qdrant",), ("test_qdrant*.py",), (f"qdrant-edge-py>=0.9; {LINUX}",)),
+    "qdrant": Environment(("qdrant",), ("test_qdrant*.py", "test_redaction.py"), (f"qdrant-edge-py>=0.9; {LINUX}",)),
     "openai": Environment(("openai",), ("test_openai.py",)),
     "tiktoken": Environment(("tiktoken",), ("test_tokens.py", "test_properties.py"), VOCABULARIES),
     "cli": Environment(("cli",), ("test_cli*.py", "test_rules_files.py")),
