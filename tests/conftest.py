@@ -24,6 +24,13 @@ if llama_index := find_spec("llama_index"):  # it ships two of tiktoken's vocabu
     os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
 
 
+if find_spec("hypothesis"):
+    from hypothesis import settings
+
+    settings.register_profile("any machine", deadline=None)  # a busy one takes its time with a first example
+    settings.load_profile("any machine")
+
+
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No setting and no .env file of the machine reaches a test."""

@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("typer", reason="the extra cli is not installed")
 pytest.importorskip("redis", reason="the extra redis is not installed")
 pytest.importorskip("qdrant_client", reason="the extra qdrant is not installed")
-pytest.importorskip("qdrant_edge", reason="Qdrant's engine runs on Linux, x86_64")
 
 import qdrant_server
 import redis_servers

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("langchain_core")
+pytest.importorskip("langchain_core", reason="the extra langchain is not installed")
 
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.language_models import FakeListLLM, GenericFakeChatModel

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("llama_index.core")
+pytest.importorskip("llama_index.core", reason="the extra llamaindex is not installed")
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole, TextBlock

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+pytest.importorskip("qdrant_client", reason="the extra qdrant is not installed")
+
 from qdrant_server import Handler, Server, running
 
 from actrone_memory import (

@@ -38,6 +38,8 @@ async def filled(memory: MemoryManager) -> dict[str, str]:
 
 @pytest.fixture(params=["memory", "sqlite", "qdrant"])
 async def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    if request.param == "qdrant":
+        pytest.importorskip("qdrant_client", reason="the extra qdrant is not installed")
     l1 = InMemoryStore()
     l2 = {
         "memory": lambda: l1,
