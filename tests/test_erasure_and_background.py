@@ -328,7 +328,7 @@ async def test_closing_works_off_the_queue_and_leaves_no_thread() -> None:
         await memory.close()
         await memory.close()
     assert len(await store.list_memories("a", content_types=["turn"])) == 50
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 async def test_closing_does_not_wait_for_an_embedder_that_blocks_its_thread(caplog: pytest.LogCaptureFixture) -> None:

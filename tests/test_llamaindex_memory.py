@@ -715,7 +715,7 @@ async def test_objects_of_requests_share_one_thread_and_leave_none() -> None:
     del manager, kept
     gc.collect()
     assert gone() is None
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 async def test_two_users_see_their_own(memory: MemoryManager) -> None:

@@ -245,7 +245,8 @@ def test_managers_opened_and_closed_leave_no_socket_thread_or_file(server: Serve
     gc.collect()
     before = open_files(), threading.active_count()
     asyncio.run(live(25))
-    assert (open_files(), threading.active_count()) == before
+    assert open_files() <= before[0]
+    assert threading.active_count() <= before[1]
     wait_until(lambda: server.connections() == 0)
 
 

@@ -534,7 +534,7 @@ async def test_closing_leaves_no_thread_and_no_open_file(path: Path) -> None:
         await memory.store_turn("a", "s", f"number {i}", "ok")
         await memory.close()
         await memory.close()
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
     if Path("/proc/self/fd").exists():
         assert [fd for fd in Path("/proc/self/fd").iterdir() if str(fd.resolve()).startswith(str(path))] == []
     assert [file.name for file in path.parent.iterdir()] == ["memory.db"]
