@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from actrone_memory._background import Background, Work
 from actrone_memory._cold_tier import ColdTier
-from actrone_memory._embedding import embed_all
+from actrone_memory._embedding import embed_entries
 from actrone_memory._hot_tier import HotTier
 from actrone_memory._ids import archived_turn_id, summary_id
 from actrone_memory._turns import ARCHIVED_TOOL_CHARACTERS, TEXT_SEPARATOR, is_answered, turn_text
 from actrone_memory.config import MemoryConfig
 from actrone_memory.embedders.cache import CachedEmbedder
-from actrone_memory.errors import ActroneMemoryError
+from actrone_memory.errors import ActroneMemoryError, failing_as, told
 from actrone_memory.models import ContentType, MemoryEntry, Turn, utc_now
 from actrone_memory.protocols import Embedder, Summariser
 from actrone_memory.summarising import ExtractiveSummariser
@@ -77,9 +77,7 @@ class Archive:
 
     async def _store(self, entries: Sequence[MemoryEntry], epoch: int, embedder: Embedder) -> bool:
         written = [entry for entry in entries if entry.content]
-        vectors = await embed_all(embedder, [entry.content for entry in written]) if written else []
-        for entry, vector in zip(written, vectors, strict=True):
-            entry.embedding = vector
+        await embed_entries(embedder, written)
         return await self._cold.upsert_many(written, epoch=epoch)
 
     def _turn_entry(self, agent_id: str, session_id: str, turn: Turn) -> MemoryEntry:
@@ -158,9 +156,9 @@ class Archive:
             if not await self._keep(self._summary_entry(agent_id, session_id, turns, content), epoch, embedder):
                 return False
         if not self._config.archive_turns:
-            told = {turn_id for turn in turns for turn_id in turn.source_turn_ids}
+            covered = {turn_id for turn in turns for turn_id in turn.source_turn_ids}
             pending = await self._hot.unarchived(agent_id, session_id)
-            await self._hot.mark_archived(agent_id, session_id, [turn for turn in pending if turn.id in told])
+            await self._hot.mark_archived(agent_id, session_id, [turn for turn in pending if turn.id in covered])
         return True
 
     async def _keep(self, summary: MemoryEntry, epoch: int, embedder: Embedder) -> bool:
@@ -195,12 +193,8 @@ def _chosen(config: MemoryConfig, summariser: Summariser | None) -> Summariser |
 
 
 async def _summary(summariser: Summariser, text: str) -> str:
-    try:
+    with failing_as(lambda error: ActroneMemoryError(f"The summariser failed: {told(error)}", code="summary")):
         summary = await summariser.summarise(text)
-    except ActroneMemoryError:
-        raise
-    except Exception as error:
-        raise ActroneMemoryError(f"The summariser failed: {type(error).__name__}: {error}", code="summary") from error
     if not isinstance(summary, str) or not summary.strip():
         raise ActroneMemoryError("The summariser returned no text", code="summary")
     return summary.strip()

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
-from actrone_memory.errors import ActroneMemoryError, ConfigurationError, StoreConnectionError
+from actrone_memory.errors import ConfigurationError, StoreConnectionError, failing_as
 from actrone_memory.protocols import AgentListing
 
 
-@contextmanager
-def named_errors(store: object) -> Iterator[None]:
-    """Whatever a foreign store raises leaves here as a `StoreConnectionError` that names the store."""
-    try:
-        yield
-    except ActroneMemoryError:
-        raise
-    except Exception as error:
-        raise StoreConnectionError(type(store).__name__, error) from error
+def named_errors(store: object) -> AbstractContextManager[None]:
+    """Whatever a foreign store raises in here leaves as a `StoreConnectionError` that names the store."""
+    return failing_as(lambda error: StoreConnectionError(type(store).__name__, error))
 
 
 def missing(store: object, method: str) -> ConfigurationError:

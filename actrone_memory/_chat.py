@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from actrone_memory import _validation
 from actrone_memory._foreign import ForeignFunction
-from actrone_memory.errors import ActroneMemoryError
+from actrone_memory.errors import ActroneMemoryError, failing_as, told
 
 Ask: TypeAlias = Callable[[str, str], "str | Awaitable[str]"]
 """Instructions and a conversation to a chat model's answer."""
@@ -37,12 +37,8 @@ class ChatModel:
         return [await self._answer(instructions, stretch) for stretch in stretches]
 
     async def _answer(self, instructions: str, conversation: str) -> str:
-        try:
+        with failing_as(lambda error: model_error(f"The chat model failed: {told(error)}")):
             answer = await self._ask(instructions, conversation)
-        except ActroneMemoryError:
-            raise
-        except Exception as error:
-            raise model_error(f"The chat model failed: {type(error).__name__}: {error}") from error
         if not isinstance(answer, str):
             raise model_error(f"The chat model answered with {type(answer).__name__}, not with text")
         if not answer.strip():

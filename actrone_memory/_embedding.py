@@ -8,7 +8,7 @@ from typing import TypeVar
 from actrone_memory._similarity import checked_vectors
 from actrone_memory._statements import stated_text
 from actrone_memory.embedders.cache import CachedEmbedder
-from actrone_memory.errors import ActroneMemoryError, EmbeddingError
+from actrone_memory.errors import EmbeddingError, failing_as, told
 from actrone_memory.models import MemoryEntry
 from actrone_memory.protocols import Embedder, L1Store, VectorCache
 
@@ -64,10 +64,6 @@ async def embed_query(embedder: Embedder, query: str) -> list[float]:
     return checked_vectors(embedder.name, [answer], 1, embedder.dimensions)[0]
 
 
-async def _answered(embedder: Embedder, ask: Callable[[T], Awaitable[object]], told: T) -> object:
-    try:
-        return await ask(told)
-    except ActroneMemoryError:
-        raise
-    except Exception as error:
-        raise EmbeddingError(f"{embedder.name} failed: {type(error).__name__}: {error}") from error
+async def _answered(embedder: Embedder, ask: Callable[[T], Awaitable[object]], question: T) -> object:
+    with failing_as(lambda error: EmbeddingError(f"{embedder.name} failed: {told(error)}")):
+        return await ask(question)

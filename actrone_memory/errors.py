@@ -12,6 +12,8 @@ ActroneMemoryError                 carries ``code``, ``message`` and ``details``
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -45,6 +47,22 @@ def _restore(kind: type[ActroneMemoryError], args: tuple[Any, ...], state: dict[
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error
+
+
+@contextmanager
+def failing_as(ours: Callable[[Exception], ActroneMemoryError]) -> Iterator[None]:
+    """Whatever somebody else's code raises in here leaves as what ``ours`` makes of it; errors of ours as they are."""
+    try:
+        yield
+    except ActroneMemoryError:
+        raise
+    except Exception as error:
+        raise ours(error) from error
+
+
+def told(error: BaseException) -> str:
+    """The class and the words of somebody else's error."""
+    return f"{type(error).__name__}: {error}"
 
 
 class ConfigurationError(ActroneMemoryError):

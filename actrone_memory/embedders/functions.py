@@ -11,7 +11,7 @@ from actrone_memory import _validation
 from actrone_memory._foreign import ForeignFunction
 from actrone_memory._similarity import checked_vectors
 from actrone_memory.config import MAX_DIMENSIONS
-from actrone_memory.errors import ActroneMemoryError, ConfigurationError, EmbeddingError, ValidationError
+from actrone_memory.errors import ConfigurationError, EmbeddingError, ValidationError, failing_as, told
 from actrone_memory.protocols import Embedder
 
 Vector: TypeAlias = Sequence[float]
@@ -85,9 +85,9 @@ class FunctionEmbedder(Embedder):
             EmbeddingError: the function raised, or returned other than one finite vector of its size for each text.
         """
         texts = _validation.texts(texts, "texts")
-        told = [text for text in texts if text.strip()]
-        vectors = iter(await self._asked(self._documents, told, len(told)) if told else ())
-        blank = [0.0] * await self._known_dimensions() if len(told) < len(texts) else []
+        filled = [text for text in texts if text.strip()]
+        vectors = iter(await self._asked(self._documents, filled, len(filled)) if filled else ())
+        blank = [0.0] * await self._known_dimensions() if len(filled) < len(texts) else []
         return [next(vectors) if text.strip() else list(blank) for text in texts]
 
     async def embed_query(self, text: str) -> list[float]:
@@ -97,15 +97,11 @@ class FunctionEmbedder(Embedder):
         return (await self._asked(self._query, text, None))[0]
 
     async def _asked(
-        self, function: ForeignFunction[Any, Any], told: list[str] | str, expected: int | None
+        self, function: ForeignFunction[Any, Any], question: list[str] | str, expected: int | None
     ) -> list[list[float]]:
         """Checked vectors, as many as expected; None: the answer is one vector."""
-        try:
-            answer = await function(told)
-        except ActroneMemoryError:
-            raise
-        except Exception as error:
-            raise self._failed(error) from error
+        with failing_as(self._failed):
+            answer = await function(question)
         vectors = checked_vectors(self._name, [answer] if expected is None else answer, expected or 1, self._dimensions)
         self._learnt(vectors)
         return vectors
@@ -132,4 +128,4 @@ class FunctionEmbedder(Embedder):
         return checked_vectors(self._name, answer, 1, None)
 
     def _failed(self, error: Exception) -> EmbeddingError:
-        return EmbeddingError(f"{self._name} failed: {type(error).__name__}: {error}")
+        return EmbeddingError(f"{self._name} failed: {told(error)}")

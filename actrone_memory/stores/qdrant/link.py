@@ -16,11 +16,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from actrone_memory._loop_clients import LoopClients
-from actrone_memory.errors import ActroneMemoryError, ConfigurationError, StoreConnectionError
+from actrone_memory.errors import ConfigurationError, StoreConnectionError, failing_as
 
 if TYPE_CHECKING:
     import httpx
@@ -120,7 +120,7 @@ class QdrantLink:
         """
         from qdrant_client import QdrantClient
 
-        try:
+        with failing_as(self._failure):
             if self._given is None and self._on_a_thread:
                 return await self._in_worker(lambda: getattr(self._opened(), method)(**arguments))
             async with asyncio.timeout(self._timeout):
@@ -129,10 +129,6 @@ class QdrantLink:
                     return await self._tried(lambda: self._in_worker(lambda: getattr(given, method)(**arguments)))
                 client = self._given or await self._clients.get(self._new_client)
                 return await self._tried(lambda: getattr(client, method)(**arguments))
-        except ActroneMemoryError:
-            raise
-        except Exception as error:
-            self._fail(error)
 
     async def _tried(self, attempt: Callable[[], Any]) -> Any:
         for number in range(1, MOST_ATTEMPTS + 1):
@@ -207,8 +203,8 @@ class QdrantLink:
         if local is not None:
             local.close()
 
-    def _fail(self, error: Exception) -> NoReturn:
-        """Raise ``error`` as what it means here."""
+    def _failure(self, error: Exception) -> StoreConnectionError:
+        """What ``error`` means here."""
         cause = getattr(error, "source", error)  # the client wraps what its HTTP library raised
         status = getattr(error, "status_code", None)
         text = str(error)
@@ -221,7 +217,7 @@ class QdrantLink:
             kind = NoCollectionError
         elif status == 409 or "already exists" in text:
             kind = NameTakenError
-        raise kind(self._store, cause, {"url": self.shown}, advice=self._advice(cause, status)) from error
+        return kind(self._store, cause, {"url": self.shown}, advice=self._advice(cause, status))
 
     def _advice(self, cause: Exception, status: int | None) -> str:
         if status in (401, 403):
