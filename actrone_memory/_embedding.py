@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from actrone_memory._similarity import checked_vectors
 from actrone_memory._statements import stated_text
+from actrone_memory._store_calls import pieces
 from actrone_memory.embedders.cache import CachedEmbedder
 from actrone_memory.errors import EmbeddingError, failing_as, told
 from actrone_memory.models import MemoryEntry
@@ -23,7 +24,7 @@ LONGEST_EMBEDDED = 8_000
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """``items`` in pieces of at most `ENTRIES_PER_BATCH`."""
-    return (items[start : start + ENTRIES_PER_BATCH] for start in range(0, len(items), ENTRIES_PER_BATCH))
+    return pieces(items, ENTRIES_PER_BATCH)
 
 
 def shorten(text: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from actrone_memory import _validation
 from actrone_memory._ranking import Weights
@@ -17,6 +17,14 @@ from actrone_memory.protocols import EmbedderIdentity, SessionCopy
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+T = TypeVar("T")
+
+
+def pieces(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
+    """The items, in order, for calls that take at most so many."""
+    return (items[start : start + most] for start in range(0, len(items), most))
 
 
 def check_settings(max_turns: object, *weights: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from actrone_memory import _validation
 from actrone_memory._chat import Ask, ChatModel
-from actrone_memory._digest import digest
 from actrone_memory._openai import OpenAIChat
 
 INSTRUCTIONS = """\
@@ -60,4 +59,7 @@ class ExtractiveSummariser:
 
     async def summarise(self, text: str) -> str:
         """At most 1,200 characters of ``text``, the same for the same text; "" for a blank one."""
+        # Imported with the first summary: its patterns would be a part of the time that importing this package takes.
+        from actrone_memory._digest import digest
+
         return digest(_validation.unbounded_text(text, "text"))

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from actrone_memory import MemoryEntry, SyncMemoryManager, ValidationError
+from actrone_memory._embedding import batches
 from actrone_memory._ids import memory_id
 from actrone_memory.cli.rules import Rule, read_rules
 
 IMPORTANCE = 0.9
 """A rule that someone wrote down is meant."""
-
-AT_ONCE = 128
-"""Rules stored in one step; after each the progress is told."""
 
 STDIN = "-"
 FILE = "file:"
@@ -92,12 +90,14 @@ def apply(changes: Changes, scope: str, memory: SyncMemoryManager, progress: Cal
         *(_kept(entry, source) for entry, source in changes.shared),
     ]
     steps = len(told) + len(changes.deleted)
-    for start in range(0, len(told), AT_ONCE):
-        some = told[start : start + AT_ONCE]
+    done = 0
+    for some in batches(told):
         memory.inject_memories(scope, some)
-        progress(start + len(some), steps)
-    for done, entry in enumerate(changes.deleted, len(told) + 1):
+        done += len(some)
+        progress(done, steps)
+    for entry in changes.deleted:
         memory.delete_memory(scope, entry.id)
+        done += 1
         progress(done, steps)
 
 

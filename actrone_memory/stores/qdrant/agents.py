@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from actrone_memory.stores.qdrant.collection import Collection, parts
+from actrone_memory._store_calls import pieces
+from actrone_memory.stores.qdrant.collection import MARKS_PER_PAGE, Collection
 from actrone_memory.stores.qdrant.points import AgentState, agent_point, agent_state
 
 
@@ -20,6 +22,8 @@ class Agents:
     async def _erased(self, agents: Iterable[str]) -> dict[str, int]:
         """The epochs of the last erasures of everything, of the agents that had one."""
         names = {agent_point(agent): agent for agent in agents}
-        points = [point for some in parts(list(names)) for point in await self._collection.retrieve(some)]
+        points: list[Any] = []
+        for some in pieces(list(names), MARKS_PER_PAGE):
+            points += await self._collection.retrieve(some)
         states = {names[str(point.id)]: agent_state(point.payload) for point in points}
         return {agent: state.erased for agent, state in states.items() if state.erased}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from actrone_memory.errors import ConfigurationError, StoreConnectionError
@@ -32,11 +32,6 @@ PAUSE_SECONDS = 0.05
 
 LOOKS = 3
 """How often vectors are looked for that were just put in place of others."""
-
-
-def parts(ids: Sequence[str], most: int = MARKS_PER_PAGE) -> Iterator[Sequence[str]]:
-    """The ids in requests of at most so many."""
-    return (ids[start : start + most] for start in range(0, len(ids), most))
 
 
 class VectorsMovedError(Exception):

@@ -94,6 +94,13 @@ def shelf_filter(agent_id: str, talk: bool, query: Query | None = None) -> Any:
     return models.Filter(must=conditions)
 
 
+def of_agent(agent_id: str) -> Any:
+    """All points of an agent but its own, whichever shelf they stand on."""
+    from qdrant_client import models
+
+    return models.Filter(must=[equals("agent_id", agent_id)])
+
+
 def has_id(ids: Sequence[str]) -> Any:
     """The points of these ids."""
     from qdrant_client import models

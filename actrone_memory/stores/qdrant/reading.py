@@ -7,9 +7,9 @@ from typing import Any
 
 from actrone_memory import _validation
 from actrone_memory._shelf import read_entry
-from actrone_memory._store_calls import check_ids
+from actrone_memory._store_calls import check_ids, pieces
 from actrone_memory.models import ContentType, MemoryEntry
-from actrone_memory.stores.qdrant.collection import PER_PAGE, parts
+from actrone_memory.stores.qdrant.collection import PER_PAGE
 from actrone_memory.stores.qdrant.points import (
     SHELVES,
     STORE_POINT,
@@ -19,7 +19,7 @@ from actrone_memory.stores.qdrant.points import (
     entry_point,
     filling_of,
 )
-from actrone_memory.stores.qdrant.questions import equals, is_any, since
+from actrone_memory.stores.qdrant.questions import equals, is_any, of_agent, since
 from actrone_memory.stores.qdrant.vectors import Vectors
 
 PER_REQUEST = 100
@@ -70,7 +70,7 @@ class Reading(Vectors):
         check_ids(agent_id)
         if await self._collection.layout() is None:
             return []
-        points = await self._collection.scroll(_all_of(agent_id), with_payload=["id", "written", "epoch"])
+        points = await self._collection.scroll(of_agent(agent_id), with_payload=["id", "written", "epoch"])
         living = await self._living(agent_id, [point.payload for point in points])
         return [payload["id"] for payload in living]
 
@@ -85,7 +85,7 @@ class Reading(Vectors):
         if layout is None:
             return []
         points: list[Any] = []
-        for some in parts(wanted, PER_PAGE):
+        for some in pieces(wanted, PER_PAGE):
             points += await self._collection.retrieve(some, with_vectors=[layout.vector])
         about = {
             str(one.id): one.payload for one in await self._collection.retrieve([STORE_POINT, agent_point(agent_id)])
@@ -109,10 +109,10 @@ class Reading(Vectors):
         from qdrant_client import models
 
         found = set[str]()
-        for agents in parts(list(erased), PER_REQUEST):
+        for agents in pieces(list(erased), PER_REQUEST):
             requests = [
                 models.QueryRequest(
-                    filter=models.Filter(must=[*_all_of(agent).must, since(erased[agent])]),
+                    filter=models.Filter(must=[*of_agent(agent).must, since(erased[agent])]),
                     limit=1,
                     with_payload=["agent_id"],
                 )
@@ -127,9 +127,3 @@ class Reading(Vectors):
         erased = (await self._agent(agent_id)).erased
         living = [payload for payload in payloads if payload["epoch"] >= erased]
         return sorted(living, key=lambda payload: payload["written"])
-
-
-def _all_of(agent_id: str) -> Any:
-    from qdrant_client import models
-
-    return models.Filter(must=[equals("agent_id", agent_id)])

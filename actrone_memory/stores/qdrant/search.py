@@ -10,11 +10,11 @@ from typing import Any
 from actrone_memory._index import AgentIndex
 from actrone_memory._page_search import PageSearch
 from actrone_memory._shelf import Query
-from actrone_memory._store_calls import check_dimensions
+from actrone_memory._store_calls import check_dimensions, pieces
 from actrone_memory.protocols import Page
 from actrone_memory.stores.qdrant import questions
 from actrone_memory.stores.qdrant.census import census_of
-from actrone_memory.stores.qdrant.collection import PER_PAGE, parts
+from actrone_memory.stores.qdrant.collection import PER_PAGE
 from actrone_memory.stores.qdrant.kept import HeldIndexes, KeptEntries
 from actrone_memory.stores.qdrant.points import (
     STORE_POINT,
@@ -29,6 +29,7 @@ from actrone_memory.stores.qdrant.questions import (
     MARK,
     Sight,
     equals,
+    has_id,
     search_requests,
     shelf_filter,
     shelf_request,
@@ -67,11 +68,7 @@ class Search(PageSearch, Vectors):
         """What each shelf holds, as far as one request tells."""
         from qdrant_client import models
 
-        meta = models.QueryRequest(
-            filter=models.Filter(must=[models.HasIdCondition(has_id=[agent_point(agent_id), STORE_POINT])]),
-            limit=2,
-            with_payload=True,
-        )
+        meta = models.QueryRequest(filter=has_id([agent_point(agent_id), STORE_POINT]), limit=2, with_payload=True)
         requests = {talk: self._shelf_requests(agent_id, query, vector, talk) for talk in talks}
         about, *answers = await self._collection.batch([meta, *chain.from_iterable(requests.values())])
         known = {str(point.id): point.payload for point in about}
@@ -161,7 +158,7 @@ class Search(PageSearch, Vectors):
         """The points of these ids and stamps, or of newer stamps, without those that are gone."""
         found = self._kept.find(wanted)
         missing = [point for point in wanted if point not in found]
-        for some in parts(missing, PER_PAGE):
+        for some in pieces(missing, PER_PAGE):
             for point in await self._collection.retrieve(some, with_vectors=[vector]):
                 found[str(point.id)] = kept_point(point, vector)
         self._kept.keep({point: found[point] for point in missing if point in found})

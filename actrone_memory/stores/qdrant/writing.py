@@ -21,7 +21,7 @@ from actrone_memory.stores.qdrant.points import (
     batches,
     point_of,
 )
-from actrone_memory.stores.qdrant.questions import equals, is_any
+from actrone_memory.stores.qdrant.questions import equals, has_id, is_any, of_agent
 from actrone_memory.stores.qdrant.reading import Reading
 
 
@@ -93,19 +93,18 @@ class Writing(Reading):
         """Delete what an erasure overtook, unless somebody has written it anew since."""
         from qdrant_client import models
 
-        ours = models.HasIdCondition(has_id=[point["id"] for point in points])
-        await self._collection.delete(models.Filter(must=[ours, equals("epoch", points[0]["payload"]["epoch"])]))
+        ours = has_id([point["id"] for point in points]).must
+        await self._collection.delete(models.Filter(must=[*ours, equals("epoch", points[0]["payload"]["epoch"])]))
 
     async def _check_owners(self, agent_id: str, ids: Sequence[str]) -> AgentState:
         """The agent's epochs, after a look that no other agent owns one of ``ids``."""
         from qdrant_client import models
 
         foreign = models.Filter(must=[is_any("id", list(ids))], must_not=[equals("agent_id", agent_id)])
-        about = models.Filter(must=[models.HasIdCondition(has_id=[agent_point(agent_id)])])
         answers = await self._collection.batch(
             [
                 models.QueryRequest(filter=foreign, limit=1, with_payload=["id"]),
-                models.QueryRequest(filter=about, limit=1, with_payload=True),
+                models.QueryRequest(filter=has_id([agent_point(agent_id)]), limit=1, with_payload=True),
             ]
         )
         for point in answers[0]:
@@ -127,11 +126,9 @@ class Writing(Reading):
 
     async def delete_agent_memories(self, agent_id: str) -> None:
         """Change the agent's erasure epoch, and delete every entry."""
-        from qdrant_client import models
-
         check_ids(agent_id)
         if await self._change_epoch(agent_id, erased=True):
-            await self._collection.delete(models.Filter(must=[equals("agent_id", agent_id)]))
+            await self._collection.delete(of_agent(agent_id))
         self._held.forget(agent_id)
         self._kept.forget(agent_id)
 

@@ -11,13 +11,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
 from actrone_memory import _validation
 from actrone_memory._session_log import BACKLOG_TURNS, REMEMBERED_RECORD_IDS, starts_of
-from actrone_memory._store_calls import by_activity, check_ids, checked_copy
+from actrone_memory._store_calls import by_activity, check_ids, checked_copy, pieces
 from actrone_memory._turns import flatten, join_records
 from actrone_memory.config import MemoryConfig
 from actrone_memory.errors import ConfigurationError
@@ -158,7 +158,7 @@ class RedisStore:
     async def list_sessions(self, agent_id: str) -> list[SessionMetadata]:
         """Every session of the agent, the most recently active first."""
         found = []
-        for some in _chunks(await self._sessions(agent_id), SESSIONS_PER_STEP):
+        for some in pieces(await self._sessions(agent_id), SESSIONS_PER_STEP):
             found += await self._describe(agent_id, some)
         return by_activity(found)
 
@@ -198,7 +198,7 @@ class RedisStore:
 
     async def mark_erased(self, agent_id: str) -> None:
         """Keep what the agent's sessions hold now out of every later archive."""
-        for some in _chunks(await self._sessions(agent_id), SESSIONS_PER_STEP):
+        for some in pieces(await self._sessions(agent_id), SESSIONS_PER_STEP):
             touched = [key for keys in some for key in (keys.log, keys.seen)]
             await self._redis.run("erase", [some[0].index, *touched], *self._window, *(keys.name for keys in some))
 
@@ -258,14 +258,14 @@ class RedisStore:
         """The vector of each name, None where none is cached."""
         keys = _VectorKeys(agent_id)
         found: list[bytes | None] = []
-        for some in _chunks(names, VECTORS_PER_STEP):
+        for some in pieces(names, VECTORS_PER_STEP):
             found += await self._redis.run("vectors", [keys.vector(name) for name in some], seconds=CACHE_SECONDS)
         return found
 
     async def cache_vectors(self, agent_id: str, vectors: Mapping[str, bytes], *, epoch: str) -> None:
         """Keep the vectors for the cache's time to live; none of them once ``epoch`` has ended."""
         keys = _VectorKeys(agent_id)
-        for some in _chunks(list(vectors), VECTORS_PER_STEP):
+        for some in pieces(list(vectors), VECTORS_PER_STEP):
             await self._redis.run(
                 "cache",
                 [keys.epoch, keys.index, *map(keys.vector, some)],
@@ -279,7 +279,7 @@ class RedisStore:
         """Delete every cached vector of the agent, and refuse those that were on their way."""
         keys = _VectorKeys(agent_id)
         names = [bytes(name).decode() for name in await self._redis.run("uncache", [keys.epoch, keys.index])]
-        for some in _chunks(names, VECTORS_PER_STEP):
+        for some in pieces(names, VECTORS_PER_STEP):
             await self._redis.run("forget", [keys.index, *map(keys.vector, some)], *some)
 
     async def close(self) -> None:
@@ -306,7 +306,7 @@ class RedisStore:
                 created_at=_moment(created),
                 last_active=_moment(active),
             )
-            for keys, (turns, created, active) in zip(sessions, _chunks(found, 3), strict=True)
+            for keys, (turns, created, active) in zip(sessions, pieces(found, 3), strict=True)
             if turns
         ]
 
@@ -373,10 +373,6 @@ def _flag(value: bool) -> str:
 
 def _milliseconds(seconds: float) -> str:
     return str(max(1, round(min(seconds, LONGEST_SECONDS) * 1_000)))
-
-
-def _chunks(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
-    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def _check_counts(**counts: object) -> None:
