@@ -10,6 +10,7 @@ import time
 import weakref
 
 import pytest
+from watching import settled_threads
 
 from actrone_memory import (
     ConfigurationError,
@@ -115,7 +116,7 @@ async def test_the_plain_manager_works_inside_a_running_loop() -> None:
 
 
 def test_the_plain_manager_serves_eight_threads_from_one_loop_thread() -> None:
-    before = threading.active_count()
+    before = settled_threads()
     memory = SyncMemoryManager.create()
     threads = [
         threading.Thread(target=lambda i=i: [memory.store_turn("a", f"s{i}", str(k), "ok") for k in range(20)])
@@ -127,7 +128,7 @@ def test_the_plain_manager_serves_eight_threads_from_one_loop_thread() -> None:
         thread.join()
     assert all(len(memory.get_recent_turns("a", f"s{i}")) == 20 for i in range(8))
     memory.close()
-    assert threading.active_count() <= before
+    assert threading.active_count() == before
 
 
 def test_a_wrapped_manager_is_the_same_memory() -> None:
@@ -167,18 +168,18 @@ async def test_a_cancelled_caller_loses_no_turn(memory: MemoryManager) -> None:
 
 
 def test_an_unclosed_plain_manager_ends_its_thread_when_it_is_collected() -> None:
-    before = threading.active_count()
+    before = settled_threads()
     memory = SyncMemoryManager.create()
     memory.list_memories("a")
     del memory
     deadline = time.monotonic() + 5
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert threading.active_count() <= before
+    assert threading.active_count() == before
 
 
 def test_an_unclosed_manager_ends_its_thread_when_it_is_collected() -> None:
-    before = threading.active_count()
+    before = settled_threads()
 
     async def forget() -> None:
         memory = await MemoryManager.create()
@@ -189,7 +190,7 @@ def test_an_unclosed_manager_ends_its_thread_when_it_is_collected() -> None:
     deadline = time.monotonic() + 5
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert threading.active_count() <= before
+    assert threading.active_count() == before
 
 
 def test_a_manager_keeps_no_event_loop_that_has_ended() -> None:
@@ -258,12 +259,12 @@ def test_a_dropped_wrapper_leaves_the_thread_to_the_others() -> None:
 
 async def test_all_that_wrap_a_manager_share_a_thread_that_ends_with_it() -> None:
     memory = await MemoryManager.create(MemoryConfig(archive_turns=False))
-    before = threading.active_count()
+    before = settled_threads()
     wrappers = [SyncMemoryManager(memory) for _ in range(3)]
     assert [wrapper.get_recent_turns("a", "s") for wrapper in wrappers] == [[]] * 3
-    assert threading.active_count() <= before + 1
+    assert threading.active_count() == before + 1
     wrappers[0].close()
-    assert threading.active_count() <= before
+    assert threading.active_count() == before
     for wrapper in wrappers:
         with pytest.raises(ConfigurationError):
             wrapper.get_recent_turns("a", "s")

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from watching import settled_threads
 
 from actrone_memory import (
     ActroneMemoryError,
@@ -321,14 +322,14 @@ async def test_closing_gives_up_after_the_grace_and_says_so(caplog: pytest.LogCa
 
 async def test_closing_works_off_the_queue_and_leaves_no_thread() -> None:
     store = InMemoryStore()
-    before = threading.active_count()
+    before = settled_threads()
     for i in range(50):
         memory = await MemoryManager.create(l1=store, l2=store)
         await memory.store_turn("a", f"s{i}", f"number {i}", "ok")
         await memory.close()
         await memory.close()
     assert len(await store.list_memories("a", content_types=["turn"])) == 50
-    assert threading.active_count() <= before
+    assert threading.active_count() == before
 
 
 async def test_closing_does_not_wait_for_an_embedder_that_blocks_its_thread(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from watching import Crowd
 
 from actrone_memory import (
     ActroneMemoryError,
@@ -131,22 +131,17 @@ async def test_the_event_loop_goes_on_while_a_function_takes_its_time() -> None:
 
 @pytest.mark.parametrize("parallel", [1, 3])
 async def test_no_more_calls_run_at_a_time_than_the_model_takes(parallel: int) -> None:
-    running, most, lock = 0, 0, threading.Lock()
+    crowd = Crowd()
 
     def busy(told: Any) -> Any:
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-        time.sleep(0.02)
-        with lock:
-            running -= 1
+        with crowd.inside():
+            time.sleep(0.02)
         return [1.0, 0.0] if isinstance(told, str) else [[1.0, 0.0] for _ in told]
 
     embedder = FunctionEmbedder(busy, busy, name="n", dimensions=2, parallel_calls=parallel)
     calls: list[Any] = [embedder.embed("text") for _ in range(6)] + [embedder.embed_query("query") for _ in range(6)]
     await asyncio.gather(*calls)
-    assert most == parallel
+    assert crowd.most == parallel
 
 
 async def test_who_gives_up_before_the_call_began_leaves_the_model_alone() -> None:

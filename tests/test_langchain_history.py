@@ -24,6 +24,7 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import ConfigurableFieldSpec, RunnableLambda
 from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_scripts import OLD_CORE, ScriptedModel, StreamingModel, calls
+from watching import settled_threads
 
 from actrone_langchain import (
     ActroneChatMessageHistory,
@@ -78,10 +79,10 @@ def test_making_a_history_does_no_io_and_starts_no_thread() -> None:
 
     store = Untouchable()
     memory = asyncio.run(MemoryManager.create(l1=store, l2=store))
-    before = threading.active_count()
+    before = settled_threads()
     ActroneChatMessageHistory(memory, "a", "s", 100)
     session_history(memory, "a")("s")
-    assert threading.active_count() <= before
+    assert threading.active_count() == before
 
 
 async def test_the_async_members_and_the_plain_ones_show_the_same(memory: MemoryManager) -> None:
@@ -124,26 +125,26 @@ def test_a_sync_manager_serves_both_ways() -> None:
 
 async def test_all_histories_of_a_manager_share_one_thread_which_ends_with_it() -> None:
     memory = await MemoryManager.create(MemoryConfig(archive_turns=False))
-    before = threading.active_count()
+    before = settled_threads()
     histories = [ActroneChatMessageHistory(memory, "a", f"s{i}") for i in range(20)]
     assert [chat.messages for chat in histories] == [[]] * 20
-    assert threading.active_count() <= before + 1
+    assert threading.active_count() == before + 1
     await memory.close()
-    assert threading.active_count() <= before
+    assert threading.active_count() == before
     with pytest.raises(ConfigurationError) as closed:
         assert histories[0].messages
     assert closed.value.code == "closed"
 
 
 def test_a_history_does_not_keep_a_forgotten_manager_alive() -> None:
-    before = threading.active_count()
+    before = settled_threads()
     memory = asyncio.run(MemoryManager.create())
     assert stored(memory, "s") == []
     reference = weakref.ref(memory)
     del memory
     gc.collect()
     assert reference() is None
-    assert threading.active_count() <= before
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
 from langchain_scripts import OLD_CORE, ScriptedModel, StreamingModel
 from pydantic import BaseModel
+from watching import Crowd, ticking
 
 from actrone_langchain import LangChainEmbedder, LangChainFactExtractor, LangChainSummariser
 from actrone_memory import (
@@ -180,41 +180,27 @@ async def test_the_event_loop_goes_on_while_embeddings_take_their_time() -> None
             time.sleep(0.2)
             return super().embed_query(text)
 
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0.01)
-            ticks += 1
-
-    ticking = asyncio.create_task(tick())
-    memory = await MemoryManager.create(embedder=LangChainEmbedder(Slow(size=8)))
-    await memory.inject_memory("a", RULE)
-    await memory.search_memories("a", RULE)
-    ticking.cancel()
-    assert ticks >= 20
+    async with ticking() as ticks:
+        memory = await MemoryManager.create(embedder=LangChainEmbedder(Slow(size=8)))
+        await memory.inject_memory("a", RULE)
+        await memory.search_memories("a", RULE)
+        assert ticks() >= 20
     await memory.close()
 
 
 @pytest.mark.parametrize(("embeddings", "most"), [(TableEmbeddings, 1), (OwnClient, 8)])
 async def test_a_model_of_this_machine_is_called_by_one_thread_at_a_time(embeddings: Any, most: int) -> None:
-    running, seen, lock = 0, 0, threading.Lock()
+    crowd = Crowd()
 
     class Busy(embeddings):  # type: ignore[misc]
         def embed_query(self, text: str) -> list[float]:
-            nonlocal running, seen
-            with lock:
-                running += 1
-                seen = max(seen, running)
-            time.sleep(0.05)
-            with lock:
-                running -= 1
+            with crowd.inside():
+                time.sleep(0.05)
             return [1.0, 0.0]
 
     embedder = LangChainEmbedder(Busy(), dimensions=2)
     await asyncio.gather(*(embedder.embed_query(f"query {number}") for number in range(16)))
-    assert seen == most
+    assert crowd.most == most
 
 
 class Broken(TableEmbeddings):

@@ -21,6 +21,7 @@ pytest.importorskip("llama_index.core")
 from llama_index.core.base.llms import types
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
 from llamaindex_scripts import answering, assert_accepted, calling, said
+from watching import settled_threads
 
 from actrone_llamaindex import ActroneMemory
 from actrone_memory import (
@@ -703,7 +704,7 @@ async def test_fifty_calls_at_once_lose_and_mix_nothing(memory: MemoryManager) -
 
 
 async def test_objects_of_requests_share_one_thread_and_leave_none() -> None:
-    before = threading.active_count()
+    before = settled_threads()
     manager = await MemoryManager.create(MemoryConfig(archive_turns=False, auto_summarise=False))
     kept = of(manager)
     for number in range(50):
@@ -715,7 +716,7 @@ async def test_objects_of_requests_share_one_thread_and_leave_none() -> None:
     del manager, kept
     gc.collect()
     assert gone() is None
-    assert threading.active_count() <= before
+    assert threading.active_count() == before
 
 
 async def test_two_users_see_their_own(memory: MemoryManager) -> None:

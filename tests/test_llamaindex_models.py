@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageR
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
 from pydantic import PrivateAttr
+from watching import Crowd, ticking
 
 from actrone_llamaindex import LlamaIndexEmbedder, LlamaIndexFactExtractor, LlamaIndexSummariser
 from actrone_memory import (
@@ -149,41 +149,27 @@ async def test_the_event_loop_goes_on_though_async_methods_would_hold_it_up() ->
             time.sleep(0.2)
             return super()._get_text_embeddings(texts)
 
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0.01)
-            ticks += 1
-
-    ticking = asyncio.create_task(tick())
-    memory = await MemoryManager.create(embedder=LlamaIndexEmbedder(Slow()))
-    await memory.inject_memory("a", RULE)
-    await memory.search_memories("a", RULE)
-    ticking.cancel()
-    assert ticks >= 20
+    async with ticking() as ticks:
+        memory = await MemoryManager.create(embedder=LlamaIndexEmbedder(Slow()))
+        await memory.inject_memory("a", RULE)
+        await memory.search_memories("a", RULE)
+        assert ticks() >= 20
     await memory.close()
 
 
 @pytest.mark.parametrize(("embedding", "most"), [(TableEmbedding, 1), (BothEmbedding, 8)])
 async def test_a_model_of_this_machine_is_called_by_one_thread_at_a_time(embedding: Any, most: int) -> None:
-    running, seen, lock = 0, 0, threading.Lock()
+    crowd = Crowd()
 
     class Busy(embedding):  # type: ignore[misc]
         def _get_query_embedding(self, query: str) -> list[float]:
-            nonlocal running, seen
-            with lock:
-                running += 1
-                seen = max(seen, running)
-            time.sleep(0.05)
-            with lock:
-                running -= 1
+            with crowd.inside():
+                time.sleep(0.05)
             return [1.0, 0.0]
 
     embedder = LlamaIndexEmbedder(Busy(), dimensions=2)
     await asyncio.gather(*(embedder.embed_query(f"query {number}") for number in range(16)))
-    assert seen == most
+    assert crowd.most == most
 
 
 class BrokenEmbedding(TableEmbedding):

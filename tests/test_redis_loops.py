@@ -18,6 +18,7 @@ pytest.importorskip("redis", reason="the extra redis is not installed")
 
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 from redis_servers import Server, cluster, proxied
+from watching import settled_threads
 
 from actrone_memory import (
     ConfigurationError,
@@ -242,11 +243,10 @@ def test_managers_opened_and_closed_leave_no_socket_thread_or_file(server: Serve
             await live_once()
 
     asyncio.run(live(2))
-    gc.collect()
-    before = open_files(), threading.active_count()
+    threads = settled_threads()
+    before = open_files(), threads
     asyncio.run(live(25))
-    assert open_files() <= before[0]
-    assert threading.active_count() <= before[1]
+    assert (open_files(), threading.active_count()) == before
     wait_until(lambda: server.connections() == 0)
 
 

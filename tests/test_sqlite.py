@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from sqlite_children import finished, run, start
+from watching import settled_threads
 
 from actrone_memory import (
     ConfigurationError,
@@ -528,13 +529,13 @@ def test_the_plain_calls_work_on_a_file(path: Path) -> None:
 
 
 async def test_closing_leaves_no_thread_and_no_open_file(path: Path) -> None:
-    threads = threading.active_count()
+    threads = settled_threads()
     for i in range(20):
         memory = await opened(path)
         await memory.store_turn("a", "s", f"number {i}", "ok")
         await memory.close()
         await memory.close()
-    assert threading.active_count() <= threads
+    assert threading.active_count() == threads
     if Path("/proc/self/fd").exists():
         assert [fd for fd in Path("/proc/self/fd").iterdir() if str(fd.resolve()).startswith(str(path))] == []
     assert [file.name for file in path.parent.iterdir()] == ["memory.db"]
