@@ -119,6 +119,7 @@ class _Found:
         self._shelf, self._ranked = shelf, shelf.search(query)
         self._rows: list[int] = self._ranked.positions.tolist()
         self._scores: list[float] = self._ranked.scores.tolist()
+        self._parts: dict[str, list[float]] = {name: part.tolist() for name, part in self._ranked.parts.items()}
         self._order = list(range(len(self._rows)))
         self._entries: dict[int, MemoryEntry] = {}
         if query.newer_first and query.text is not None and not shelf.talk:
@@ -139,7 +140,7 @@ class _Found:
     def read(self, place: int) -> MemoryEntry:
         """The entry at ``place``, with the score of that place."""
         ranked, score = self._order[place], self._scores[place]
-        parts = {name: values.item(ranked) for name, values in self._ranked.parts.items()}
+        parts = {name: part[ranked] for name, part in self._parts.items()}
         if ranked != place:
             parts["newer"] = score - self._scores[ranked]
         entry = self._entry(ranked)

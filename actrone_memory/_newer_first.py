@@ -5,7 +5,6 @@ What speaks of the same matter is told by tags together with vectors, or with wo
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
 
 FIRST_RESULTS = 32
 """Results that are compared with each other: further down nothing speaks of the query's matter as well as its first."""
+
+_RANKED_BEFORE = np.triu(np.ones((FIRST_RESULTS, FIRST_RESULTS), bool), k=1)
+"""True where the result of the row is ranked before that of the column."""
 
 MOST_READ = 16
 """The first of them that are read to be compared in earnest: reading costs more than comparing vectors."""
@@ -86,14 +88,14 @@ def newer_first(
     likeness = _likeness(vectors, background)
     rivals = scores >= CLEAR_LEAD * scores[:, np.newaxis]
     near = np.less.outer(times, times) & rivals & ~(likeness < SOMEWHAT_LIKE)
-    out_of_order = np.triu(near)
+    out_of_order = near & _RANKED_BEFORE[: len(times), : len(times)]
     read = np.flatnonzero(out_of_order.any(axis=0) | out_of_order.any(axis=1))[:MOST_READ].tolist()
     entries = {place: entry(place) for place in read}
     newer = np.zeros_like(near)
-    for old, new in itertools.permutations(read, 2):
-        if near[old, new]:
+    for old, new in np.argwhere(near).tolist():
+        if old in entries and new in entries:
             newer[old, new] = _same_matter(entries[old], entries[new], float(likeness[old, new]))
-    return _in_order(newer, times) + unmoved[len(times) :] if np.triu(newer).any() else unmoved
+    return _in_order(newer, times) + unmoved[len(times) :] if (newer & out_of_order).any() else unmoved
 
 
 def _likeness(vectors: _Floats, background: tuple[float, float] | None) -> _Floats:

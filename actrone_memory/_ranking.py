@@ -110,7 +110,7 @@ NOTHING = Ranked(np.empty(0, np.intp), np.empty(0))
 def inverse_document_frequency(containing: int, total: int) -> float:
     """BM25's idf, ``ln(1 + (N - n + 0.5) / (n + 0.5))`` (Robertson and Zaragoza 2009), for a collection of N >= 24."""
     total = max(total, SMALLEST_COLLECTION)
-    return float(np.log1p((total - containing + 0.5) / (containing + 0.5)))
+    return math.log1p((total - containing + 0.5) / (containing + 0.5))
 
 
 def bm25_norm(lengths: Floats, mean_length: float) -> Floats:

@@ -11,7 +11,7 @@ import re
 import unicodedata
 import zlib
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -449,20 +449,27 @@ class Shelf:
         A query term counts once in a row, by itself or by the term there most like it.
         """
         scores = np.zeros(len(self._documents), np.float32)
+        most_like = np.empty_like(scores)
         possible = 0.0
         for term, weight in query_terms(text, generic_words=self.talk).items():
             possible += weight * self._idf(term)
-            variants = {term: 1.0} | self._vocabulary.similar(term)
-            best = np.zeros_like(scores) if len(variants) > 1 else scores
-            for variant, likeness in variants.items():
-                posting = self._postings.get(variant)
-                if posting is not None and posting.containing:
-                    rows = np.frombuffer(posting.rows, np.int64)
-                    matched = self._saturated(posting) * np.float32(self._idf(variant) * weight * likeness)
-                    best[rows] = np.maximum(best[rows], matched) if best is not scores else best[rows] + matched
-            if best is not scores:
-                scores += best
+            matches = list(self._matches(term, weight))
+            if len(matches) == 1:
+                np.add.at(scores, *matches[0])
+            elif matches:
+                most_like.fill(0)
+                for rows, matched in matches:
+                    np.maximum.at(most_like, rows, matched)
+                scores += most_like
         return scores, possible
+
+    def _matches(self, term: str, weight: float) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """The rows that hold ``term``, then those that hold a term like it, each with what the match is worth there."""
+        for variant, likeness in ({term: 1.0} | self._vocabulary.similar(term)).items():
+            posting = self._postings.get(variant)
+            if posting is not None and posting.containing:
+                worth = np.float32(self._idf(variant) * weight * likeness)
+                yield np.frombuffer(posting.rows, np.int64), self._saturated(posting) * worth
 
     def _saturated(self, posting: _Posting) -> NDArray[np.float32]:
         """BM25's term frequency in each row of ``posting``, computed once until something is written."""

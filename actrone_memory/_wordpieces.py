@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import unicodedata
@@ -117,7 +118,8 @@ class StaticTable:
         numbers = self._tokenizer.numbers(words(word))
         if not numbers:
             return 1.0
-        length = float(np.linalg.norm(self._vectors[numbers].sum(axis=0))) / self._usual_length
+        total = self._vectors[numbers].sum(axis=0)
+        length = math.sqrt(total @ total) / self._usual_length
         return min(1.0, max(LEAST_TELLING, (length - EMPTY) / (TELLING - EMPTY)))
 
 
