@@ -179,8 +179,9 @@ def _terms(text: str) -> Iterator[tuple[str, float, str]]:
         yield from _unspaced_terms(text)
         text = _drop_marks(_EMOJI.sub(" ", _UNSPACED_RUN.sub(" ", text)))
     german = is_german(text)
-    for match in _CHUNK.finditer(text):
-        yield from _chunk_terms(match.group(), german=german)
+    for chunk in _CHUNK.findall(text):
+        # The long ones do not come again, and would fill what is remembered.
+        yield from _remembered_terms(chunk, german) if len(chunk) <= LONGEST_TERM else _chunk_terms(chunk, german)
 
 
 def is_german(text: str) -> bool:
@@ -208,7 +209,12 @@ def _drop_marks(text: str) -> str:
     return "".join(c for c in text if not unicodedata.category(c).startswith("M"))
 
 
-def _chunk_terms(chunk: str, *, german: bool) -> Iterator[tuple[str, float, str]]:
+@lru_cache(maxsize=16384)
+def _remembered_terms(chunk: str, german: bool) -> tuple[tuple[str, float, str], ...]:
+    return tuple(_chunk_terms(chunk, german))
+
+
+def _chunk_terms(chunk: str, german: bool) -> Iterator[tuple[str, float, str]]:
     bare = chunk.rstrip("+#")
     parts = [part for piece in _JOINER.split(bare) for part in _CAMEL.split(piece) if part]
     if bare != chunk and len(parts[-1]) == 1:
@@ -218,7 +224,7 @@ def _chunk_terms(chunk: str, *, german: bool) -> Iterator[tuple[str, float, str]
         yield from _word_terms(part.casefold(), german=german)
     if len(parts) > 1:
         # One spelling for parseUserInput, parse_user_input and parse-user-input; numbers keep their points.
-        whole = fold("".join(parts)) if any(part.isalpha() for part in parts) else bare.lower()
+        whole = fold("".join(parts)[:LONGEST_TERM]) if any(part.isalpha() for part in parts) else bare.lower()
         yield whole[:LONGEST_TERM], IDENTIFIER_WEIGHT, whole
 
 
