@@ -144,7 +144,7 @@ class _Found:
         if ranked != place:
             parts["newer"] = score - self._scores[ranked]
         entry = self._entry(ranked)
-        entry.score, entry.score_parts = score, parts
+        vars(entry).update(score=score, score_parts=parts)  # as valid as can be: pydantic need not look at them
         return entry
 
     def _entry(self, ranked: int) -> MemoryEntry:

@@ -180,8 +180,8 @@ def _terms(text: str) -> Iterator[tuple[str, float, str]]:
         text = _drop_marks(_EMOJI.sub(" ", _UNSPACED_RUN.sub(" ", text)))
     german = is_german(text)
     for chunk in _CHUNK.findall(text):
-        # The long ones do not come again, and would fill what is remembered.
-        yield from _remembered_terms(chunk, german) if len(chunk) <= LONGEST_TERM else _chunk_terms(chunk, german)
+        # Long ones do not come again, and would fill what is remembered.
+        yield from remembered_terms(chunk, german) if len(chunk) <= LONGEST_TERM else _chunk_terms(chunk, german)
 
 
 def is_german(text: str) -> bool:
@@ -210,7 +210,8 @@ def _drop_marks(text: str) -> str:
 
 
 @lru_cache(maxsize=16384)
-def _remembered_terms(chunk: str, german: bool) -> tuple[tuple[str, float, str], ...]:
+def remembered_terms(chunk: str, german: bool) -> tuple[tuple[str, float, str], ...]:
+    """The terms of a word, which comes again and again: to make them takes half of the time of a query's analysis."""
     return tuple(_chunk_terms(chunk, german))
 
 

@@ -177,16 +177,22 @@ def rank_hybrid(
     Recency is measured against the newest of the admitted, not against the clock: the same state, the same order.
     """
     admitted = _admitted(cosine, lexical, threshold, background, lexical_floor, cosine if sample is None else sample)
-    if not admitted.size:
+    if not admitted.any():
         return NOTHING
-    newest = timestamps[admitted].max()
-    words, close = lexical[admitted], cosine[admitted]
-    worth = _Worth.of(close, words, background, meaning_weight)
-    relevance = words + worth.points(close)
+    if background is None:
+        worth = _Worth.beside_words(cosine[admitted], lexical[admitted])
+    else:
+        worth = _Worth.of_deviations(*background, meaning_weight)
+    # Over all rows, the others as zeros: taking half of them out costs more than computing with all.
+    relevance = worth.points(cosine)
+    relevance += lexical
+    relevance *= admitted
     best = max(float(relevance.max()), SMALLEST_FLOOR)
     largest_boost = 1 + IMPORTANCE_BOOST + RECENCY_BOOST * weights.recency
-    rivals = np.flatnonzero(relevance * largest_boost >= _reached_by_the_best(relevance, limit))
-    near, words, meaning = admitted[rivals], words[rivals], worth.points(close[rivals])
+    rivals = np.flatnonzero(relevance >= _reached_by_the_best(relevance, limit) / largest_boost)
+    near = rivals[admitted[rivals]]
+    words, meaning = lexical[near], worth.points(cosine[near])
+    newest = _newest(timestamps, admitted)
     boosts = {
         "importance": IMPORTANCE_BOOST * importance[near],
         "recency": RECENCY_BOOST * weights.recency * _recency(newest - timestamps[near]),
@@ -207,13 +213,20 @@ def _admitted(
     background: Background | None,
     lexical_floor: float,
     store: Floats,
-) -> NDArray[np.intp]:
-    admitted = lexical >= lexical_floor
+) -> NDArray[np.bool_]:
+    admitted: NDArray[np.bool_] = lexical >= lexical_floor
     if background is None:
         admitted |= cosine >= threshold - ROUNDING
     else:
         admitted[_standing_out(cosine, background, store)] = True
-    return np.flatnonzero(admitted)
+    return admitted
+
+
+def _newest(timestamps: Floats, admitted: NDArray[np.bool_]) -> float:
+    """The latest time of an admitted row, of which there is one; soon found where the rows are nearly in order."""
+    last = timestamps[len(admitted) - 1 - int(admitted[::-1].argmax())]
+    newer = np.flatnonzero(timestamps > last)
+    return float(timestamps[newer[admitted[newer]]].max(initial=last))
 
 
 def _standing_out(cosine: Floats, background: Background, store: Floats) -> NDArray[np.intp]:
@@ -253,19 +266,20 @@ class _Worth(NamedTuple):
     slope: float
 
     @classmethod
-    def of(cls, cosine: Floats, lexical: Floats, background: Background | None, weight: float) -> _Worth:
-        """By the background; without one, so that the closest adds `DENSE_WEIGHT` of what the best match of words has.
-
-        Both arrays hold the admitted memories.
-        """
-        if background is None:
-            best = float(lexical.max()) or 1.0
-            return cls(0.0, DENSE_WEIGHT * best / max(float(cosine.max()), COSINE_ERROR))
-        mean, deviation = background
+    def of_deviations(cls, mean: float, deviation: float, weight: float) -> _Worth:
+        """``weight`` points for each deviation above what unrelated texts have in common."""
         return cls(mean - WORTHLESS * deviation, weight / deviation)
 
+    @classmethod
+    def beside_words(cls, cosine: Floats, lexical: Floats) -> _Worth:
+        """So that the closest adds `DENSE_WEIGHT` of what the best match of words has; of the admitted memories."""
+        best = float(lexical.max()) or 1.0
+        return cls(0.0, DENSE_WEIGHT * best / max(float(cosine.max()), COSINE_ERROR))
+
     def points(self, cosine: Floats) -> Floats:
-        points: Floats = self.slope * np.maximum(0.0, cosine - self.zero)
+        points: Floats = cosine - self.zero
+        np.maximum(points, 0.0, out=points)
+        points *= self.slope
         return points
 
     @property
