@@ -144,7 +144,7 @@ class _Found:
         if ranked != place:
             parts["newer"] = score - self._scores[ranked]
         entry = self._entry(ranked)
-        vars(entry).update(score=score, score_parts=parts)  # as valid as can be: pydantic need not look at them
+        entry.score, entry.score_parts = score, parts
         return entry
 
     def _entry(self, ranked: int) -> MemoryEntry:
