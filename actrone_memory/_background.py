@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from actrone_memory.errors import ActroneMemoryError
+from actrone_memory.errors import ActroneMemoryError, told
 
 logger = logging.getLogger("actrone_memory")
 
@@ -229,6 +229,6 @@ def _stop_all() -> None:
 
 
 def _wrapped(error: Exception, doing: str) -> ActroneMemoryError:
-    ours = ActroneMemoryError(f"{doing} failed: {type(error).__name__}: {error}", code="background")
+    ours = ActroneMemoryError(f"{doing} failed: {told(error)}", code="background")
     ours.__cause__ = error
     return ours

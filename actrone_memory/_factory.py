@@ -16,7 +16,7 @@ from actrone_memory.embedders.functions import FunctionEmbedder
 from actrone_memory.embedders.hashing import HashingEmbedder
 from actrone_memory.embedders.openai import OpenAIEmbedder
 from actrone_memory.embedders.static import StaticEmbedder
-from actrone_memory.errors import ConfigurationError, StoreConnectionError, ValidationError
+from actrone_memory.errors import ConfigurationError, StoreConnectionError, ValidationError, told
 from actrone_memory.extraction import OpenAIFactExtractor
 from actrone_memory.protocols import Embedder, FactExtractor, L1Store, L2Store, Reranker, Summariser
 from actrone_memory.reranking import CrossEncoderReranker
@@ -284,6 +284,6 @@ def _check_embedder(embedder: object) -> None:
         raise ConfigurationError(f"embedder: {type(embedder).__name__}.{error}", {"part": "embedder"}) from None
     except Exception as error:  # a property of a foreign class may raise anything
         raise ConfigurationError(
-            f"embedder: {type(embedder).__name__} cannot describe itself: {type(error).__name__}: {error}",
+            f"embedder: {type(embedder).__name__} cannot describe itself: {told(error)}",
             {"part": "embedder"},
         ) from error

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from actrone_memory import _validation
-from actrone_memory.errors import ValidationError
+from actrone_memory.errors import ValidationError, told
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -78,7 +78,7 @@ def _resolve(outcome: Future[Any], call: Callable[[], object]) -> None:
     try:
         outcome.set_result(call())
     except (StopIteration, CancelledError, asyncio.CancelledError) as error:  # to a coroutine these mean something else
-        failure = RuntimeError(f"{type(error).__name__}: {error}")
+        failure = RuntimeError(told(error))
         failure.__cause__ = error
         outcome.set_exception(failure)
     except BaseException as error:  # handed to the one who waits

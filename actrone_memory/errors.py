@@ -39,7 +39,7 @@ def _portable(cause: BaseException) -> BaseException:
     try:
         pickle.loads(pickle.dumps(cause))  # noqa: S301 - our own bytes of a moment ago
     except Exception:  # whatever a driver's exception does in its own pickling code
-        return RuntimeError(f"{type(cause).__name__}: {cause}")
+        return RuntimeError(told(cause))
     return cause
 
 

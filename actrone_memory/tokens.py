@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from actrone_memory.errors import ConfigurationError
+from actrone_memory.errors import ConfigurationError, told
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -122,7 +122,7 @@ def _loaded(name: str) -> Encoding:
             raise _unknown(name) from None
         reason = str(error)
     except Exception as error:  # of requests, of sockets, of files: whatever stands between us and the vocabulary
-        reason = f"{type(error).__name__}: {error}"
+        reason = told(error)
     raise ConfigurationError(
         f"The vocabulary {name!r} of tiktoken cannot be had: {reason.rstrip('.')}. Start once with network access and "
         "TIKTOKEN_CACHE_DIR set to a folder that stays, or set it to one that holds the vocabulary, or use "
